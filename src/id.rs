@@ -101,7 +101,9 @@ impl fmt::Display for NotAnId {
 /// Whether `text` has the shape of an id of this kind; other servers' ids may be of any length and alphabet.
 pub fn looks_like(kind: Kind, text: &str) -> bool {
     text.strip_prefix(kind.prefix()).is_some_and(|rest| {
-        !rest.is_empty() && rest.len() <= 64 && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        !rest.is_empty()
+            && rest.len() <= 64
+            && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     })
 }
 

@@ -1,1 +1,7 @@
-fn main(){}
+//! The binary: parse, run, exit code. Everything else is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pullhook::cli::main(std::env::args_os()).into()
+}

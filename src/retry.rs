@@ -21,7 +21,8 @@ impl Backoff {
 
     /// The delay before retry number `attempt` (from 0).
     pub fn delay(&self, attempt: u32, dice: &dyn Dice) -> Duration {
-        let full = self.base.saturating_mul(1_u32.checked_shl(attempt.min(30)).unwrap_or(u32::MAX)).min(self.cap);
+        let full =
+            self.base.saturating_mul(1_u32.checked_shl(attempt.min(30)).unwrap_or(u32::MAX)).min(self.cap);
         let mut bytes = [0; 4];
         dice.fill(&mut bytes);
         let share = f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX);

@@ -1,0 +1,46 @@
+//! What every command gets.
+
+use std::sync::Arc;
+
+use crate::cli::args::{Format, Globals};
+use crate::cli::env::Env;
+use crate::cli::error::CliError;
+use crate::cli::output::Printer;
+use crate::clock::{Clock, Dice};
+use crate::system::{SystemClock, SystemDice};
+
+/// The surroundings of a command.
+#[derive(Debug)]
+pub struct Context {
+    /// The environment variables.
+    pub env: Env,
+    /// The global flags.
+    pub globals: Globals,
+    /// The streams.
+    pub printer: Printer,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub dice: Arc<dyn Dice>,
+}
+
+impl Context {
+    /// The real surroundings.
+    pub fn new(env: Env, globals: Globals) -> Self {
+        let printer = Printer::new(&env, globals.color, globals.quiet, globals.verbose);
+        Self { env, globals, printer, clock: Arc::new(SystemClock), dice: Arc::new(SystemDice) }
+    }
+
+    /// The format of a one-shot command's answer.
+    pub fn format(&self) -> Result<Format, CliError> {
+        match self.globals.format() {
+            Format::Compact => {
+                Err(CliError::usage("`--output compact` is for `listen`; here it is human or json"))
+            }
+            Format::Quiet => {
+                Err(CliError::usage("`--output quiet` is for `listen`; here it is human or json"))
+            }
+            format => Ok(format),
+        }
+    }
+}

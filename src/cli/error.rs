@@ -1,0 +1,147 @@
+//! Errors of commands: the one place that turns what went wrong into a text, hints and an exit code.
+
+use std::fmt;
+
+use crate::cli::exit::Exit;
+
+/// What kind of thing went wrong; decides the exit code and the `code` of a `fatal` record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A flag, an argument or a setting is wrong.
+    Usage,
+    /// The relay doesn't take the key.
+    Unauthorised,
+    /// The key may not do that.
+    Forbidden,
+    /// No such object, or nobody to do it.
+    NotFound,
+    /// Too many requests.
+    RateLimited,
+    /// No relay answered.
+    Unreachable,
+    /// A backlog or a further listener was refused.
+    Refused,
+    /// A forward or a receiver failed.
+    Failed,
+    /// A limit ran out.
+    NotMet,
+    /// Our fault, or the machine's.
+    Internal,
+    /// Whoever read stdout went away.
+    OutputClosed,
+}
+
+impl Kind {
+    /// The exit code.
+    pub const fn exit(self) -> Exit {
+        match self {
+            Self::Usage => Exit::Usage,
+            Self::Unauthorised => Exit::Unauthorised,
+            Self::Forbidden => Exit::Forbidden,
+            Self::NotFound => Exit::NotFound,
+            Self::RateLimited => Exit::RateLimited,
+            Self::Unreachable => Exit::Unreachable,
+            Self::Refused => Exit::Refused,
+            Self::Failed => Exit::Failed,
+            Self::NotMet => Exit::NotMet,
+            Self::Internal => Exit::Internal,
+            Self::OutputClosed => Exit::Done,
+        }
+    }
+
+    /// The text in a `fatal` record.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::Unauthorised => "unauthorised",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::RateLimited => "rate_limited",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::NotMet => "not_met",
+            Self::Internal => "internal",
+            Self::OutputClosed => "output_closed",
+        }
+    }
+}
+
+/// Why a command failed, and what helps. The message is a lower-case fragment without a full stop.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CliError(Box<Inner>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Inner {
+    kind: Kind,
+    message: String,
+    hints: Vec<String>,
+}
+
+impl CliError {
+    /// An error of this kind.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), hints: Vec::new() }))
+    }
+
+    /// A wrong flag, argument or setting.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// Our fault, or the machine's.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Kind::Internal, message)
+    }
+
+    /// The reader of stdout went away: no failure, and nothing to say.
+    pub fn output_closed() -> Self {
+        Self::new(Kind::OutputClosed, "")
+    }
+
+    /// With a command or a setting that helps.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hints.push(hint.into());
+        self
+    }
+
+    /// What kind it is.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// How the command ends.
+    pub fn exit(&self) -> Exit {
+        self.0.kind.exit()
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The hints.
+    pub fn hints(&self) -> &[String] {
+        &self.0.hints
+    }
+
+    /// Whether there is nothing to say about it.
+    pub fn is_silent(&self) -> bool {
+        self.0.kind == Kind::OutputClosed
+    }
+}
+
+impl fmt::Debug for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for CliError {}

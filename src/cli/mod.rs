@@ -1,0 +1,52 @@
+//! The command line: one file per command, each turning what was typed into what it means and running it.
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`args`] | the grammar: global flags and the list of commands |
+//! | [`context`] | what every command gets: settings, printer, project, a client of the right relay |
+//! | [`env`] | environment variables |
+//! | [`exit`], [`error`] | exit codes; what went wrong as text, hints and one of those |
+//! | [`output`] | what is printed |
+
+pub mod args;
+pub mod context;
+pub mod env;
+pub mod error;
+pub mod exit;
+pub mod output;
+mod usage;
+mod version;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use context::Context;
+use env::Env;
+use error::CliError;
+use exit::Exit;
+use output::{Colour, Printer};
+
+/// Parses, runs, prints what went wrong, and says how it ended.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let env = Env::real();
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => return usage::explain(&error, &Printer::new(&env, Colour::Auto, false, false)),
+    };
+    let context = Context::new(env, cli.globals);
+    match run(&cli.command, &context) {
+        Ok(exit) => exit,
+        Err(error) => {
+            context.printer.error(&error);
+            error.exit()
+        }
+    }
+}
+
+fn run(command: &Command, context: &Context) -> Result<Exit, CliError> {
+    match command {
+        Command::Version => version::run(context),
+    }
+}

@@ -1,0 +1,71 @@
+//! Runs the binary in a home of its own.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A home directory, a project folder, and the binary to run in them.
+pub(crate) struct Cli {
+    home: TempDir,
+    project: PathBuf,
+}
+
+impl Cli {
+    /// A fresh home with an empty project `app`.
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let project = home.path().join("app");
+        std::fs::create_dir(&project).unwrap();
+        Self { home, project }
+    }
+
+    /// The home.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The binary, with nothing of the caller's environment.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pullhook"));
+        command
+            .args(args)
+            .current_dir(&self.project)
+            .env_clear()
+            .env("HOME", self.home())
+            .env("XDG_CONFIG_HOME", self.home().join("config"))
+            .env("XDG_STATE_HOME", self.home().join("state"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs each to the end and shows everything that a person would see, with the exit codes.
+    pub(crate) fn transcript(&self, runs: &[&[&str]]) -> String {
+        let mut text = String::new();
+        for args in runs {
+            let _ = writeln!(text, "$ pullhook {}", args.join(" ").escape_debug());
+            text.push_str(&self.shown(&self.run(args)));
+        }
+        text
+    }
+
+    /// A finished run, as a snapshot shows it: the home's path replaced.
+    pub(crate) fn shown(&self, output: &Output) -> String {
+        let home = self.home().display().to_string();
+        let mut text = String::new();
+        for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+            for line in String::from_utf8_lossy(bytes).replace(&home, "[HOME]").lines() {
+                let _ = writeln!(text, "{name}| {}", line.replace('\u{1b}', "[ESC]"));
+            }
+        }
+        let code = output.status.code().map_or_else(|| "signal".to_owned(), |code| code.to_string());
+        let _ = writeln!(text, "exit {code}\n");
+        text
+    }
+}
