@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli::config_command::ConfigArgs;
 use crate::cli::output::Colour;
 
 /// `pullhook ...`.
@@ -80,6 +81,8 @@ pub enum Format {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show the settings and where each one came from
+    Config(ConfigArgs),
     /// Show the version
     Version,
 }

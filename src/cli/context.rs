@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::cli::args::{Format, Globals};
+use crate::cli::config::Settings;
 use crate::cli::env::Env;
 use crate::cli::error::CliError;
 use crate::cli::output::Printer;
+use crate::cli::project::Project;
 use crate::clock::{Clock, Dice};
 use crate::system::{SystemClock, SystemDice};
 
@@ -42,5 +44,21 @@ impl Context {
             }
             format => Ok(format),
         }
+    }
+
+    /// The project that the command works in.
+    pub fn project(&self) -> Result<Project, CliError> {
+        match &self.globals.project {
+            Some(folder) => Project::find(folder),
+            None => {
+                let here = std::env::current_dir();
+                Project::find(&here.map_err(|error| CliError::usage(format!("no current folder: {error}")))?)
+            }
+        }
+    }
+
+    /// The settings that hold for this command.
+    pub fn settings(&self) -> Result<Settings, CliError> {
+        Settings::load(&self.env, &self.globals, self.project()?)
     }
 }

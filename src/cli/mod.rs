@@ -4,16 +4,24 @@
 //! | --- | --- |
 //! | [`args`] | the grammar: global flags and the list of commands |
 //! | [`context`] | what every command gets: settings, printer, project, a client of the right relay |
+//! | [`config`] | flag > environment > `pullhook.toml` > profile > default, each value with its origin |
 //! | [`env`] | environment variables |
 //! | [`exit`], [`error`] | exit codes; what went wrong as text, hints and one of those |
 //! | [`output`] | what is printed |
+//! | [`secret`], [`project`], [`files`], [`os`] | the local secret, the project root, careful file writes, what differs by system |
 
 pub mod args;
+pub mod config;
+mod config_command;
 pub mod context;
 pub mod env;
 pub mod error;
 pub mod exit;
+pub mod files;
+pub mod os;
 pub mod output;
+pub mod project;
+pub mod secret;
 mod usage;
 mod version;
 
@@ -47,6 +55,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn run(command: &Command, context: &Context) -> Result<Exit, CliError> {
     match command {
+        Command::Config(args) => config_command::run(context, args),
         Command::Version => version::run(context),
     }
 }

@@ -26,6 +26,24 @@ impl Cli {
         self.home.path()
     }
 
+    /// Writes a file into the project.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.project.join(name), text).unwrap();
+    }
+
+    /// Writes the person's settings, private as they have to be.
+    pub(crate) fn write_config(&self, text: &str) {
+        let dir = self.home().join("config/pullhook");
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("config.toml");
+        std::fs::write(&file, text).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+    }
+
     /// The binary, with nothing of the caller's environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pullhook"));

@@ -1,4 +1,7 @@
 //! The real binary, command by command: stdout, stderr and exit code, whole.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod basics;
+mod config;
 mod harness;
