@@ -1,0 +1,144 @@
+//! The client of the relay leg.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::{NoProxy, Proxy};
+use url::{Host, Url};
+
+use super::tls;
+
+/// How long connecting to the relay may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How often an idle connection is probed, so that a cut one is noticed.
+const TCP_KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// What the environment says about the way to a relay; the caller reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RelaySettings {
+    /// `HTTPS_PROXY`: for `https` relays.
+    pub https_proxy: Option<String>,
+    /// `HTTP_PROXY`: for `http` relays.
+    pub http_proxy: Option<String>,
+    /// `ALL_PROXY`: for both, where the one above isn't set.
+    pub all_proxy: Option<String>,
+    /// `NO_PROXY`: hosts that are reached without one.
+    pub no_proxy: Option<String>,
+    /// `SSL_CERT_FILE`: certificates to trust instead of the system's.
+    pub ssl_cert_file: Option<PathBuf>,
+}
+
+/// Why a client can't be built.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The proxy's URL.
+    #[error("the proxy {0} is no URL that can be used")]
+    Proxy(String),
+    /// A certificate file.
+    #[error("{path}: {why}", path = path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The TLS library.
+    #[error("TLS can't be set up")]
+    Tls(#[from] rustls::Error),
+    /// The HTTP library.
+    #[error("the HTTP client can't be built")]
+    Build(#[from] reqwest::Error),
+}
+
+/// A client for the relay at `url`: TLS always verified, redirects never followed, the proxy as `settings` say but
+/// none towards this machine. It has no deadline of its own: each request brings one.
+#[expect(clippy::disallowed_methods, reason = "this is the place")]
+pub fn relay_client(url: &Url, settings: &RelaySettings) -> Result<reqwest::Client, HttpError> {
+    let proxy = proxy_for(url, settings)?;
+    let speaks_tls =
+        url.scheme() == "https" || proxy.as_ref().is_some_and(|(text, _)| text.starts_with("https:"));
+    let tls = match speaks_tls {
+        true => tls::verifying(settings.ssl_cert_file.as_deref())?,
+        false => tls::trusting_nobody()?,
+    };
+    let mut builder = reqwest::Client::builder()
+        .no_proxy()
+        .tls_backend_preconfigured(tls)
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("pullhook/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT)
+        .tcp_keepalive(TCP_KEEP_ALIVE);
+    if let Some((_, proxy)) = proxy {
+        builder = builder.proxy(proxy);
+    }
+    Ok(builder.build()?)
+}
+
+fn proxy_for(url: &Url, settings: &RelaySettings) -> Result<Option<(String, Proxy)>, HttpError> {
+    let own = if url.scheme() == "https" { &settings.https_proxy } else { &settings.http_proxy };
+    let Some(text) = own.as_ref().or(settings.all_proxy.as_ref()) else { return Ok(None) };
+    if is_here(url) {
+        return Ok(None);
+    }
+    let bad = || HttpError::Proxy(without_credentials(text));
+    let whole = if text.contains("://") { text.clone() } else { format!("http://{text}") };
+    let proxy = Proxy::all(&whole).map_err(|_| bad())?;
+    let except = settings.no_proxy.as_deref().and_then(NoProxy::from_string);
+    Ok(Some((whole, proxy.no_proxy(except))))
+}
+
+/// Whether a URL names this machine.
+fn is_here(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+fn without_credentials(proxy: &str) -> String {
+    proxy.rsplit_once('@').map_or_else(|| proxy.to_owned(), |(_, host)| format!("…@{host}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxied(url: &str) -> bool {
+        let settings = RelaySettings {
+            https_proxy: Some("proxy.example:3128".to_owned()),
+            http_proxy: Some("http://u:p@proxy.example:3128".to_owned()),
+            ..RelaySettings::default()
+        };
+        proxy_for(&url.parse().unwrap(), &settings).unwrap().is_some()
+    }
+
+    #[test]
+    fn never_a_proxy_towards_this_machine() {
+        assert!(proxied("https://relay.example.com"));
+        assert!(proxied("http://relay.example.com"));
+        for here in ["http://127.0.0.1:1", "http://localhost:1", "https://[::1]:1", "http://a.localhost"] {
+            assert!(!proxied(here), "{here}");
+        }
+    }
+
+    #[test]
+    fn a_bad_proxy_is_named_without_its_password() {
+        let settings =
+            RelaySettings { all_proxy: Some("http://u:p@:x".to_owned()), ..RelaySettings::default() };
+        let error = relay_client(&"https://relay.example.com".parse().unwrap(), &settings).unwrap_err();
+        assert_eq!(error.to_string(), "the proxy …@:x is no URL that can be used");
+    }
+
+    #[test]
+    fn a_certificate_file_must_hold_one() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let settings =
+            RelaySettings { ssl_cert_file: Some(file.path().to_owned()), ..RelaySettings::default() };
+        let https = "https://relay.example.com".parse().unwrap();
+        assert!(matches!(relay_client(&https, &settings), Err(HttpError::Certificates { .. })));
+        let http = "http://127.0.0.1:1".parse().unwrap();
+        assert!(relay_client(&http, &settings).is_ok(), "not read where nothing is verified");
+    }
+}
