@@ -25,6 +25,7 @@
 
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod glob;
 pub mod headers;
