@@ -5,10 +5,12 @@
 //! checked.
 
 mod connect;
+mod guard;
 mod loopback;
 mod relay;
 mod tls;
 
 pub use connect::{ConnectError, Endpoint};
+pub use guard::{Challenge, Guard};
 pub use loopback::{Answer, Loopback, LoopbackSettings, Outgoing, SendError};
 pub use relay::{HttpError, RelaySettings, relay_client};

@@ -1,11 +1,13 @@
 //! The client of the relay leg.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{NoProxy, Proxy};
 use url::{Host, Url};
 
+use super::guard::{Guard, Guarded};
 use super::tls;
 
 /// How long connecting to the relay may take.
@@ -14,7 +16,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// What the environment says about the way to a relay; the caller reads it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct RelaySettings {
     /// `HTTPS_PROXY`: for `https` relays.
     pub https_proxy: Option<String>,
@@ -26,6 +28,8 @@ pub struct RelaySettings {
     pub no_proxy: Option<String>,
     /// `SSL_CERT_FILE`: certificates to trust instead of the system's.
     pub ssl_cert_file: Option<PathBuf>,
+    /// What every new connection must prove before anything is sent over it: for relays of this machine.
+    pub guard: Option<Arc<dyn Guard>>,
 }
 
 /// Why a client can't be built.
@@ -70,6 +74,9 @@ pub fn relay_client(url: &Url, settings: &RelaySettings) -> Result<reqwest::Clie
         .tcp_keepalive(TCP_KEEP_ALIVE);
     if let Some((_, proxy)) = proxy {
         builder = builder.proxy(proxy);
+    }
+    if let (Some(guard), Some(port)) = (&settings.guard, url.port_or_known_default()) {
+        builder = builder.connector_layer(Guarded { guard: Arc::clone(guard), port });
     }
     Ok(builder.build()?)
 }

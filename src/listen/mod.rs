@@ -22,5 +22,5 @@ pub use event::{
     ReopenedFrom, Sent, Skip, Summary, What,
 };
 pub use hint::Hint;
-pub use options::{BadHeader, ListenOptions, Route, RouteOn, SignAs, Since, UserHeader};
+pub use options::{BadHeader, ListenOptions, Relocate, Route, RouteOn, SignAs, Since, UserHeader};
 pub use timing::Timing;

@@ -27,6 +27,8 @@ pub struct ListenOptions {
     pub api_key: Secret,
     /// Proxy and certificates of the relay leg.
     pub relay_http: RelaySettings,
+    /// Knows where the relay is when it may move; asked before each new try.
+    pub relocate: Option<Arc<dyn Relocate>>,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
     /// Jitter.
@@ -92,6 +94,7 @@ impl ListenOptions {
             relay_url,
             api_key,
             relay_http: RelaySettings::default(),
+            relocate: None,
             clock,
             dice,
             timing: Timing::default(),
@@ -145,6 +148,12 @@ impl ListenOptions {
         }
         any(&self.exclude, event_type).then_some(Skip::Exclude)
     }
+}
+
+/// Knows where a relay is that may move: the embedded one, when another process takes it over.
+pub trait Relocate: fmt::Debug + Send + Sync + 'static {
+    /// Its present base URL; `None` when that isn't known now.
+    fn relay_url(&self) -> Option<Url>;
 }
 
 /// Where to begin.
