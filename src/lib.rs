@@ -38,3 +38,4 @@ pub mod retry;
 pub mod secret;
 pub mod signature;
 pub mod system;
+pub mod target;
