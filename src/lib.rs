@@ -27,6 +27,7 @@
 pub mod cli;
 pub mod client;
 pub mod clock;
+pub mod filter;
 pub mod glob;
 pub mod headers;
 pub mod http;
