@@ -35,8 +35,13 @@ pub mod id;
 mod json;
 pub mod listen;
 pub mod protocol;
+#[cfg(feature = "relay")]
+pub mod relay;
 pub mod retry;
 pub mod secret;
 pub mod signature;
+#[cfg(feature = "relay")]
+pub mod store;
 pub mod system;
 pub mod target;
+pub mod wake;

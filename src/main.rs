@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 //! The binary: parse, run, exit code. Everything else is in the library.
 
 use std::process::ExitCode;
@@ -5,3 +6,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     pullhook::cli::main(std::env::args_os()).into()
 }
+=======
+fn main() {}
+>>>>>>> 3594aea (store: one set of queries on SQLite and PostgreSQL, group commit, wake-ups tied to commits)
