@@ -76,7 +76,6 @@ codes! {
     RequestTimeout = "request_timeout", 408, "invalid_request_error", "The body came too slowly.";
     UnsupportedMediaType = "unsupported_media_type", 415, "invalid_request_error", "A body needs `Content-Type: application/json`.";
     MethodNotAllowed = "method_not_allowed", 405, "invalid_request_error", "The path exists, the method doesn't.";
-    MisdirectedRequest = "misdirected_request", 421, "invalid_request_error", "The Host header is not on the allow-list.";
     ListenerLimitReached = "webhook_listener_limit_reached", 422, "invalid_request_error", "Five listeners of this environment are open.";
     BacklogTooLarge = "backlog_too_large", 422, "invalid_request_error", "`since` would bring more events than `max_backlog`.";
     NoOpenListener = "no_open_listener", 422, "invalid_request_error", "A replay found no open listener.";
@@ -87,7 +86,8 @@ codes! {
     UnsignedNotAllowed = "unsigned_not_allowed", 422, "invalid_request_error", "`scheme = none` beyond loopback needs `--allow-unsigned`.";
     Unauthorized = "unauthorized", 401, "authentication_error", "The key is missing, unknown or revoked.";
     InvalidSignature = "invalid_signature", 401, "authentication_error", "The webhook's signature was not accepted.";
-    Forbidden = "forbidden", 403, "permission_error", "The key lacks the permission, or the request comes from another site.";
+    HostNotAllowed = "host_not_allowed", 403, "permission_error", "The Host header is not on the allow-list, or the request comes from another site.";
+    Forbidden = "forbidden", 403, "permission_error", "The key lacks the permission.";
     NotFound = "not_found", 404, "not_found_error", "No such path or object in this environment.";
     IdempotencyInProgress = "idempotency_in_progress", 409, "idempotency_error", "A request with this key is still running.";
     IdempotencyMismatch = "idempotency_mismatch", 422, "idempotency_error", "This key was used with another body.";
@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(Code::parse(code.text()), Some(*code));
             assert!(code.text().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", code.text());
             let fits = match code.kind() {
-                "invalid_request_error" => [400, 405, 408, 413, 415, 421, 422].contains(&code.status()),
+                "invalid_request_error" => [400, 405, 408, 413, 415, 422].contains(&code.status()),
                 "authentication_error" => code.status() == 401,
                 "permission_error" => code.status() == 403,
                 "not_found_error" => code.status() == 404,

@@ -4,6 +4,7 @@ use crate::clock::Timestamp;
 
 use super::StoreError;
 use super::tx::{Row, Tx, args};
+use crate::wake::Topic;
 
 /// A key as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,7 @@ pub fn insert(tx: &mut dyn Tx, key: &Key) -> Result<(), StoreError> {
         &key.permissions,
         key.created_at
     ];
+    tx.tell(Topic::Sources)?;
     tx.execute(sql, args).map(drop)
 }
 
@@ -82,6 +84,7 @@ pub fn list(tx: &mut dyn Tx, environment: Option<&str>) -> Result<Vec<Key>, Stor
 /// Revokes one; whether there was one to revoke.
 pub fn revoke(tx: &mut dyn Tx, id: &str, now: Timestamp) -> Result<bool, StoreError> {
     let sql = "UPDATE api_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
+    tx.tell(Topic::Sources)?;
     Ok(tx.execute(sql, args![id, now])? > 0)
 }
 

@@ -1,0 +1,114 @@
+//! How a request fails: a code of the one table, a message that says what to do, and where.
+
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+
+use crate::protocol::error::{ApiError, Code, ErrorBody, Issue};
+use crate::store::StoreError;
+
+/// Seconds after which a client may try again when the store can't be used.
+const RETRY_AFTER_S: u32 = 5;
+
+/// A failed request, before it knows its id.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    code: Code,
+    message: String,
+    param: Option<String>,
+    issues: Vec<Issue>,
+    hint: Option<String>,
+    retry_after: Option<u32>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            code,
+            message: message.into(),
+            param: None,
+            issues: Vec::new(),
+            hint: None,
+            retry_after: None,
+        }))
+    }
+
+    /// Every field at fault, the first of them in the message.
+    pub(crate) fn fields(issues: Vec<Issue>) -> Self {
+        let message = match issues.as_slice() {
+            [] => "the request is invalid".to_owned(),
+            [only] => format!("{}: {}", only.path, only.message),
+            [first, rest @ ..] => format!("{}: {} (and {} more)", first.path, first.message, rest.len()),
+        };
+        let mut failure = Self::new(Code::InvalidRequest, message);
+        failure.0.param = issues.first().map(|issue| issue.path.clone());
+        failure.0.issues = issues;
+        failure
+    }
+
+    pub(crate) fn not_found(what: &str) -> Self {
+        Self::new(Code::NotFound, format!("no such {what} in this environment"))
+    }
+
+    pub(crate) fn param(mut self, name: &str) -> Self {
+        self.0.param = Some(name.to_owned());
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// The answer, once the request's id is known.
+    pub(crate) fn answer(&self, request_id: &str) -> Response {
+        let Inner { code, message, param, issues, hint, retry_after } = &*self.0;
+        let error = ApiError {
+            kind: code.kind().to_owned(),
+            code: code.text().to_owned(),
+            message: message.clone(),
+            param: param.clone(),
+            issues: issues.clone(),
+            hint: hint.clone(),
+            request_id: request_id.to_owned(),
+        };
+        let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, axum::Json(ErrorBody { error })).into_response();
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(http::header::RETRY_AFTER, (*seconds).into());
+        }
+        response
+    }
+}
+
+impl IntoResponse for Failure {
+    /// Travels as an extension to the outermost layer, which knows the request's id.
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let mut failure = match error {
+            StoreError::Unavailable(_) | StoreError::Conflict(_) => {
+                Self::new(Code::Unavailable, "the relay's store can't be used now; try again shortly")
+            }
+            _ => Self::new(Code::Internal, "the relay failed; its log names this request id"),
+        };
+        if failure.0.code == Code::Unavailable {
+            failure.0.retry_after = Some(RETRY_AFTER_S);
+        }
+        // Logged once, here, where the cause leaves our hands.
+        tracing::error!(%error, "the store failed a request");
+        failure
+    }
+}

@@ -1,0 +1,194 @@
+//! `/v1` and its neighbours: one file per resource; what every request passes through is here.
+
+pub(crate) mod error;
+mod environment;
+mod events;
+mod fields;
+mod idempotency;
+mod listeners;
+mod openapi;
+mod query;
+mod replay;
+mod samples;
+mod sources;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{any, get, post};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+
+use super::auth::Access;
+use super::{Shared, health, ingress};
+use crate::id::Kind;
+use crate::protocol::error::Code;
+use crate::protocol::{CURRENT_VERSION, VERSION_HEADER, VERSION_HEADER_ALIAS, VERSIONS, limits};
+use error::Failure;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Every route of the relay.
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .nest("/v1", v1(&shared))
+        .route("/api/webhooks/{*rest}", any(ingress_methods))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/openapi.json", get(openapi::document))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(Arc::clone(&shared), every_request))
+        .with_state(shared)
+}
+
+fn v1(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/webhook_listeners", get(listeners::list).post(listeners::open))
+        .route("/webhook_listeners/{id}", get(listeners::show).delete(listeners::close))
+        .route("/webhook_listeners/{id}/poll", post(listeners::poll))
+        .route("/events", get(events::list).post(events::create))
+        .route("/events/replay", post(replay::replay))
+        .route("/events/{id}", get(events::show))
+        .route("/webhook_events/test", post(events::test))
+        .route("/environment", get(environment::show))
+        .route("/sources", get(sources::list).post(sources::create))
+        .route("/sources/{id}", get(sources::show).patch(sources::update).delete(sources::delete))
+        .route("/sources/{id}/rotate", post(sources::rotate))
+        .route("/sources/{id}/sign", post(sources::sign))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(Arc::clone(shared), every_api_request))
+}
+
+async fn ingress_methods(state: State<Arc<Shared>>, request: Request) -> Result<Response, Failure> {
+    let takes = [Method::POST, Method::PUT, Method::PATCH];
+    if takes.contains(request.method()) {
+        return ingress::take(state, request).await;
+    }
+    let text = "a webhook comes with POST; nothing was stored";
+    Err(Failure::new(Code::MethodNotAllowed, text))
+}
+
+async fn no_route() -> Failure {
+    Failure::new(Code::NotFound, "no such path; the routes are listed in /openapi.json")
+}
+
+async fn no_method() -> Failure {
+    Failure::new(Code::MethodNotAllowed, "this path doesn't take this method; see /openapi.json")
+}
+
+/// Every answer carries its request's id; failures get their body here, where the id is known.
+async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let id = shared.ids.make(Kind::Request);
+    let mut response = next.run(request).await;
+    if let Some(failure) = response.extensions_mut().remove::<Failure>() {
+        let versions: Vec<_> = version_headers(response.headers()).collect();
+        response = failure.answer(&id);
+        response.headers_mut().extend(versions);
+        tracing::debug!(request_id = id, code = failure.code().text(), "a request failed");
+    }
+    if let Ok(value) = HeaderValue::try_from(id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+fn version_headers(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> + '_ {
+    [VERSION_HEADER, VERSION_HEADER_ALIAS].into_iter().filter_map(|name| {
+        headers.get(name).map(|value| (HeaderName::from_static(name), value.clone()))
+    })
+}
+
+/// Every `/v1` request: a host that may, a version that exists (answered under the name that asked), a valid key.
+async fn every_api_request(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    shared.settings.check_host(request.headers())?;
+    let (name, version) = version(request.headers())?;
+    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let access = shared.access(header).await?;
+    request.extensions_mut().insert(Caller { access, version });
+    let mut response = next.run(request).await;
+    if let Ok(value) = HeaderValue::from_str(version) {
+        response.headers_mut().insert(HeaderName::from_static(name), value);
+    }
+    Ok(response)
+}
+
+/// The header that asked, and the version to answer in.
+fn version(headers: &HeaderMap) -> Result<(&'static str, &'static str), Failure> {
+    for name in [VERSION_HEADER, VERSION_HEADER_ALIAS] {
+        if let Some(value) = headers.get(name) {
+            let known = VERSIONS.iter().find(|known| value == **known);
+            return known.map(|version| (name, *version)).ok_or_else(|| {
+                let text = format!("unknown API version; known are {}", VERSIONS.join(", "));
+                Failure::new(Code::InvalidApiVersion, text).param(name)
+            });
+        }
+    }
+    Ok((VERSION_HEADER, CURRENT_VERSION))
+}
+
+/// Who asks, and in which version.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) access: Arc<Access>,
+    pub(crate) version: &'static str,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| Failure::new(Code::Internal, "the relay failed; its log names this request id"))
+    }
+}
+
+/// The id in a path.
+#[derive(Debug)]
+pub(crate) struct Id(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let id = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        id.map(|path| Self(path.0)).map_err(|_| Failure::not_found("object"))
+    }
+}
+
+/// An API request's JSON body: capped before it is read, of the right type where there is one.
+#[derive(Debug)]
+pub(crate) struct Json(pub(crate) Bytes);
+
+impl<S: Send + Sync> axum::extract::FromRequest<S> for Json {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+        let (parts, body) = request.into_parts();
+        let body = axum::body::to_bytes(body, limits::MAX_REQUEST_BYTES).await.map_err(|_| {
+            let text = format!("an API request's body is at most {} bytes", limits::MAX_REQUEST_BYTES);
+            Failure::new(Code::BodyTooLarge, text)
+        })?;
+        if !body.is_empty() && !is_json(&parts.headers) {
+            let text = "the body needs `Content-Type: application/json`";
+            return Err(Failure::new(Code::UnsupportedMediaType, text));
+        }
+        Ok(Self(body))
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}

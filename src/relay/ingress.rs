@@ -1,0 +1,179 @@
+//! `POST /api/webhooks/{slug}[/anything]`: known source, whole body, good signature, on disk, 202; in that order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode, Uri, header, request::Parts};
+use http_body_util::BodyExt;
+
+use super::Shared;
+use super::api::error::Failure;
+use super::sources::Live;
+use crate::headers::Headers;
+use crate::id::Kind;
+use crate::protocol::error::Code;
+use crate::protocol::sources::Accepted;
+use crate::signature::{self, Facts};
+use crate::store::events::{Dedupe, NewEvent};
+use crate::store::{Durability, events};
+
+/// The path before a source's slug.
+const PREFIX: &str = "/api/webhooks/";
+/// What is read of a refused body, so that the sender gets to read the answer.
+const MAX_DISCARDED: u64 = 1 << 30;
+/// For how long.
+const DISCARD_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Takes one webhook in.
+pub(super) async fn take(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let (slug, path) = split(&parts.uri);
+    let live = shared.live_source(slug).await?.filter(|live| live.row.enabled);
+    let Some(live) = live else {
+        return Err(Failure::new(Code::NotFound, "no source has this address"));
+    };
+    if !live.scheme.is_signed() {
+        shared.settings.check_unsigned(&parts.headers)?;
+    }
+    let limit = live.row.max_body_bytes;
+    let body = read_body(&shared, &parts.headers, body, limit).await?;
+    let headers = Headers::from(&parts.headers);
+    verify(&shared, &live, &parts, &headers, &body)?;
+    let facts = signature::facts(live.scheme, &headers, &body);
+    let event = new_event(&shared, &live, &parts, path, headers, facts, body);
+    let appended = shared.store.write(Durability::Promised, move |tx| events::append(tx, &event)).await?;
+    let receipt = Accepted {
+        status: "accepted".to_owned(),
+        event_id: appended.event_id,
+        duplicate: appended.duplicate,
+    };
+    Ok((StatusCode::ACCEPTED, axum::Json(receipt)).into_response())
+}
+
+/// The slug, and the path below it.
+fn split(uri: &Uri) -> (&str, &str) {
+    let rest = uri.path().strip_prefix(PREFIX).unwrap_or_default();
+    rest.find('/').map_or((rest, ""), |at| rest.split_at(at))
+}
+
+/// The same answer whatever was wrong; why goes to the operator's log, without any value that was sent.
+fn verify(
+    shared: &Shared,
+    live: &Live,
+    parts: &Parts,
+    headers: &Headers,
+    body: &Bytes,
+) -> Result<(), Failure> {
+    let url = live.row.public_url.as_deref();
+    let request = signature::Request { method: parts.method.as_str(), url, headers, body };
+    signature::verify(live.scheme, &live.keys, &request, shared.clock.now()).map_err(|rejection| {
+        let (source, label) = (&live.row.name, rejection.label());
+        tracing::warn!(source, reason = label, "a webhook was refused: {rejection}");
+        Failure::new(Code::InvalidSignature, "the webhook's signature was not accepted; see the relay's log")
+    })
+}
+
+fn new_event(
+    shared: &Shared,
+    live: &Live,
+    parts: &Parts,
+    path: &str,
+    mut headers: Headers,
+    facts: Facts,
+    body: Bytes,
+) -> NewEvent {
+    let now = shared.clock.now();
+    for name in signature::credential_headers(live.scheme) {
+        headers.remove(name);
+    }
+    NewEvent {
+        id: shared.ids.make(Kind::Event),
+        environment_id: live.row.environment_id.clone(),
+        source: live.row.name.clone(),
+        scheme: live.scheme.name().to_owned(),
+        kind: facts.type_or_unknown().to_owned(),
+        provider_event_id: facts.event_id,
+        dedupe: Dedupe {
+            since: now - Duration::from_secs(live.row.dedupe_window_s),
+            drop: live.row.dedupe == "drop",
+        },
+        method: parts.method.as_str().to_owned(),
+        path: path.to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        // A list of pairs of strings always has a JSON form.
+        headers: serde_json::to_string(&headers).unwrap_or_default(),
+        body,
+        envelope: false,
+        at: now,
+    }
+}
+
+/// The whole body under the cap; refused bodies are read on and thrown away, so that the sender sees the answer
+/// instead of a reset.
+async fn read_body(shared: &Shared, headers: &HeaderMap, mut body: Body, limit: u64) -> Result<Bytes, Failure> {
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+    if announced.is_some_and(|length: u64| length > limit) {
+        if !headers.contains_key(header::EXPECT) {
+            discard(body).await;
+        }
+        return Err(too_large(limit));
+    }
+    let deadline = tokio::time::Instant::now() + shared.settings.body_deadline;
+    // Announced and within the cap: no copy, no growth.
+    let mut whole = BytesMut::with_capacity(usize::try_from(announced.unwrap_or(0)).unwrap_or(0));
+    loop {
+        let stall = tokio::time::Instant::now() + shared.settings.body_stall;
+        let Ok(frame) = tokio::time::timeout_at(stall.min(deadline), body.frame()).await else {
+            return Err(Failure::new(Code::RequestTimeout, "the body came too slowly; nothing was stored"));
+        };
+        let Some(frame) = frame else { return Ok(whole.freeze()) };
+        let frame = frame.map_err(|_| Failure::new(Code::InvalidRequest, "the body broke off; nothing was stored"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if (whole.len() + data.len()) as u64 > limit {
+            drop(whole);
+            discard(body).await;
+            return Err(too_large(limit));
+        }
+        whole.extend_from_slice(&data);
+    }
+}
+
+async fn discard(mut body: Body) {
+    let read_on = async {
+        let mut left = MAX_DISCARDED;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    // Whoever sends for longer than this doesn't read the answer anyway.
+    let _ = tokio::time::timeout(DISCARD_DEADLINE, read_on).await;
+}
+
+fn too_large(limit: u64) -> Failure {
+    Failure::new(Code::BodyTooLarge, format!("the body is larger than this source's {limit} bytes; nothing was stored"))
+        .hint("the operator can raise the source's max_body_bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_below_the_source_is_kept_as_it_came() {
+        let split = |text: &str| {
+            let uri: Uri = text.parse().unwrap();
+            let (slug, path) = super::split(&uri);
+            (slug.to_owned(), path.to_owned())
+        };
+        assert_eq!(split("/api/webhooks/gh"), ("gh".into(), String::new()));
+        assert_eq!(split("/api/webhooks/gh/"), ("gh".into(), "/".into()));
+        assert_eq!(split("/api/webhooks/gh/x//y%2Fz?q=1"), ("gh".into(), "/x//y%2Fz".into()));
+    }
+}
