@@ -13,8 +13,9 @@
 //! | [`http`] | every HTTP client | domain |
 //! | [`listen`] | the pull loop: poll, gate, forward, ack | domain, `http` |
 //! | [`client`] | a typed client of the relay's API | domain, `http` |
-//! | [`store`], [`stream`], [`wake`] | rows, the log of a source, wake-ups | domain |
-//! | [`relay`] | ingress, dispatch, listeners, replay, the API | domain, store, stream, wake |
+//! | [`store`] | rows: the streams of sources, events, listeners, deliveries | domain, `wake` |
+//! | [`wake`] | wake-ups for what waits | domain |
+//! | [`relay`] | ingress, dispatch, listeners, replay, the API | domain, store, wake |
 //! | [`providers`] | fixtures: what providers send | domain |
 //! | [`cli`] | commands, configuration, output, the embedded relay's lock | everything above |
 //!

@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 //! The binary: parse, run, exit code. Everything else is in the library.
 
 use std::process::ExitCode;
@@ -6,6 +5,3 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     pullhook::cli::main(std::env::args_os()).into()
 }
-=======
-fn main() {}
->>>>>>> 3594aea (store: one set of queries on SQLite and PostgreSQL, group commit, wake-ups tied to commits)

@@ -22,8 +22,8 @@ pub struct ProjectRef {
     pub name: String,
 }
 
-/// The slug of the environment that a key is made for unless said.
-pub const DEFAULT_ENVIRONMENT: &str = "default";
+/// The slug where a name holds nothing that a slug may hold.
+const DEFAULT_ENVIRONMENT: &str = "default";
 
 impl Admin {
     pub(super) fn new(shared: Arc<Shared>) -> Self {

@@ -44,7 +44,8 @@ impl Access {
         if self.access == "full" || self.permissions.iter().any(|have| have == permission) {
             return Ok(());
         }
-        let text = format!("this key lacks the permission `{permission}`; use a key that has it, or a full one");
+        let text =
+            format!("this key lacks the permission `{permission}`; use a key that has it, or a full one");
         Err(Failure::new(Code::Forbidden, text))
     }
 }
@@ -73,7 +74,8 @@ pub fn local_key(master: &Secret, environment_id: &str) -> Secret {
 
 fn local_proof(master: &Secret, environment_id: &str) -> String {
     // HMAC takes a key of any length.
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(master.expose().as_bytes()).expect("any key length");
+    let mut mac =
+        <Hmac<Sha256> as KeyInit>::new_from_slice(master.expose().as_bytes()).expect("any key length");
     mac.update(b"environment:");
     mac.update(environment_id.as_bytes());
     URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
@@ -95,7 +97,8 @@ impl Shared {
             Ok(access) => access,
             Err(generation) => {
                 let found = self.look_up(&key, &hash).await?;
-                let access = found.map(Arc::new).ok_or_else(|| unauthorized("this key is unknown or revoked"))?;
+                let access =
+                    found.map(Arc::new).ok_or_else(|| unauthorized("this key is unknown or revoked"))?;
                 self.keys.put(generation, hash, Arc::clone(&access));
                 access
             }
@@ -124,12 +127,13 @@ impl Shared {
 
     async fn look_up_local(&self, rest: &str) -> Result<Option<Access>, StoreError> {
         // An environment id holds one underscore, the proof may hold more.
-        let Some((environment_id, proof)) = rest.match_indices('_').nth(1).map(|(at, _)| rest.split_at(at)) else {
+        let Some((environment_id, proof)) = rest.match_indices('_').nth(1).map(|(at, _)| rest.split_at(at))
+        else {
             return Ok(None);
         };
         let Some(master) = &self.local_master else { return Ok(None) };
         let wanted = local_proof(master, environment_id);
-        if !bool::from(wanted.as_bytes().ct_eq(proof[1..].as_bytes())) {
+        if !bool::from(wanted.as_bytes().ct_eq(&proof.as_bytes()[1..])) {
             return Ok(None);
         }
         let id = environment_id.to_owned();

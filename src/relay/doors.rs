@@ -16,7 +16,8 @@ impl Settings {
         if !self.loopback || self.is_allowed(headers.get(HOST).map(http::HeaderValue::as_bytes)) {
             return Ok(());
         }
-        let text = "the Host header names neither this machine nor a configured host; use localhost or 127.0.0.1";
+        let text =
+            "the Host header names neither this machine nor a configured host; use localhost or 127.0.0.1";
         Err(Failure::new(Code::HostNotAllowed, text))
     }
 
@@ -59,13 +60,17 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()))
+            .collect()
     }
 
     #[test]
     fn only_known_hosts_on_loopback() {
         let settings = Settings { public_url: "https://hooks.example.com/".into(), ..Settings::default() };
-        for good in ["localhost", "LOCALHOST:4750", "127.0.0.1:1", "[::1]", "[::1]:4750", "hooks.example.com"] {
+        for good in ["localhost", "LOCALHOST:4750", "127.0.0.1:1", "[::1]", "[::1]:4750", "hooks.example.com"]
+        {
             assert!(settings.check_host(&headers(&[("host", good)])).is_ok(), "{good}");
         }
         for bad in ["evil.test", "localhost.evil.test", "127.0.0.1.evil.test:4750", "", "::1"] {

@@ -26,5 +26,6 @@ pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
             (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable")
         }
     };
-    (status, axum::Json(serde_json::json!({ "status": text, "store": shared.store.engine() }))).into_response()
+    (status, axum::Json(serde_json::json!({ "status": text, "store": shared.store.engine() })))
+        .into_response()
 }

@@ -114,8 +114,14 @@ fn new_event(
 
 /// The whole body under the cap; refused bodies are read on and thrown away, so that the sender sees the answer
 /// instead of a reset.
-async fn read_body(shared: &Shared, headers: &HeaderMap, mut body: Body, limit: u64) -> Result<Bytes, Failure> {
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
+async fn read_body(
+    shared: &Shared,
+    headers: &HeaderMap,
+    mut body: Body,
+    limit: u64,
+) -> Result<Bytes, Failure> {
+    let announced =
+        headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     if announced.is_some_and(|length: u64| length > limit) {
         if !headers.contains_key(header::EXPECT) {
             discard(body).await;
@@ -131,7 +137,8 @@ async fn read_body(shared: &Shared, headers: &HeaderMap, mut body: Body, limit: 
             return Err(Failure::new(Code::RequestTimeout, "the body came too slowly; nothing was stored"));
         };
         let Some(frame) = frame else { return Ok(whole.freeze()) };
-        let frame = frame.map_err(|_| Failure::new(Code::InvalidRequest, "the body broke off; nothing was stored"))?;
+        let frame = frame
+            .map_err(|_| Failure::new(Code::InvalidRequest, "the body broke off; nothing was stored"))?;
         let Ok(data) = frame.into_data() else { continue };
         if (whole.len() + data.len()) as u64 > limit {
             drop(whole);
@@ -157,8 +164,11 @@ async fn discard(mut body: Body) {
 }
 
 fn too_large(limit: u64) -> Failure {
-    Failure::new(Code::BodyTooLarge, format!("the body is larger than this source's {limit} bytes; nothing was stored"))
-        .hint("the operator can raise the source's max_body_bytes")
+    Failure::new(
+        Code::BodyTooLarge,
+        format!("the body is larger than this source's {limit} bytes; nothing was stored"),
+    )
+    .hint("the operator can raise the source's max_body_bytes")
 }
 
 #[cfg(test)]
@@ -167,13 +177,13 @@ mod tests {
 
     #[test]
     fn the_path_below_the_source_is_kept_as_it_came() {
-        let split = |text: &str| {
+        let parts = |text: &str| {
             let uri: Uri = text.parse().unwrap();
-            let (slug, path) = super::split(&uri);
+            let (slug, path) = split(&uri);
             (slug.to_owned(), path.to_owned())
         };
-        assert_eq!(split("/api/webhooks/gh"), ("gh".into(), String::new()));
-        assert_eq!(split("/api/webhooks/gh/"), ("gh".into(), "/".into()));
-        assert_eq!(split("/api/webhooks/gh/x//y%2Fz?q=1"), ("gh".into(), "/x//y%2Fz".into()));
+        assert_eq!(parts("/api/webhooks/gh"), ("gh".into(), String::new()));
+        assert_eq!(parts("/api/webhooks/gh/"), ("gh".into(), "/".into()));
+        assert_eq!(parts("/api/webhooks/gh/x//y%2Fz?q=1"), ("gh".into(), "/x//y%2Fz".into()));
     }
 }

@@ -43,7 +43,11 @@ pub(crate) struct PollRequest {
 }
 
 impl Shared {
-    pub(crate) async fn open_listener(&self, access: &Access, ask: OpenRequest) -> Result<wire::Listener, Failure> {
+    pub(crate) async fn open_listener(
+        &self,
+        access: &Access,
+        ask: OpenRequest,
+    ) -> Result<wire::Listener, Failure> {
         let now = self.clock.now();
         let listener = Listener {
             id: self.ids.make(Kind::Listener),
@@ -89,14 +93,15 @@ impl Shared {
                 latest_event_id: latest,
                 ..shown(&listener, None)
             }),
-            refused => Err(self.refusal(refused, now)),
+            refused => Err(self.refusal(&refused, now)),
         }
     }
 
-    fn refusal(&self, opened: Opened, now: Timestamp) -> Failure {
+    fn refusal(&self, opened: &Opened, now: Timestamp) -> Failure {
         match opened {
             Opened::TooMany { frees_up } => {
-                let (most, seconds) = (self.settings.listeners_per_environment, frees_up.since(now).as_secs());
+                let (most, seconds) =
+                    (self.settings.listeners_per_environment, frees_up.since(now).as_secs());
                 let text = format!(
                     "{most} listeners are open in this environment, which is the limit; the next one frees up within \
                      {seconds} s unless it is polled; close one that is not in use"
@@ -104,7 +109,8 @@ impl Shared {
                 Failure::new(Code::ListenerLimitReached, text)
             }
             Opened::BacklogTooLarge { count } => {
-                let text = format!("{count} stored events match; open from a later point, or raise max_backlog");
+                let text =
+                    format!("{count} stored events match; open from a later point, or raise max_backlog");
                 Failure::new(Code::BacklogTooLarge, text).param("since")
             }
             Opened::NoSuchEvent => Failure::not_found("event").param("since"),
@@ -153,7 +159,8 @@ impl Shared {
         let again = PollRequest { acks: Vec::new(), holding: None, extend: Vec::new(), ..ask };
         loop {
             let claimed = &polled.claimed;
-            let is_news = if limit == 0 { claimed.waiting != first_waiting } else { !claimed.deliveries.is_empty() };
+            let is_news =
+                if limit == 0 { claimed.waiting != first_waiting } else { !claimed.deliveries.is_empty() };
             if is_news || self.clock.now() >= deadline || self.stop.is_cancelled() {
                 return Ok(answer(polled, lease));
             }

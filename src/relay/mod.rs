@@ -191,7 +191,8 @@ impl Builder {
         }
         let store = Store::open(&self.url, self.wake).await?;
         let mint = || KeyRing::parse(&KeyRing::mint(&*self.dice));
-        let ring = self.ring.map_or_else(mint, Ok).map_err(|error| StartError::Settings(vec![error.to_string()]))?;
+        let ring =
+            self.ring.map_or_else(mint, Ok).map_err(|error| StartError::Settings(vec![error.to_string()]))?;
         let shared = Shared {
             sources: cache::Cache::new(store.wake()),
             keys: cache::Cache::new(store.wake()),

@@ -91,7 +91,10 @@ impl Settings {
             ));
         }
         if self.max_body_bytes == 0 || self.max_body_bytes > LARGEST_BODY {
-            problems.push(format!("max_body_bytes ({}) is not between 1 and {LARGEST_BODY}", self.max_body_bytes));
+            problems.push(format!(
+                "max_body_bytes ({}) is not between 1 and {LARGEST_BODY}",
+                self.max_body_bytes
+            ));
         }
         if self.listeners_per_environment == 0 {
             problems.push("listeners_per_environment is 0: nobody could listen".to_owned());

@@ -123,12 +123,18 @@ impl Shared {
         let work = move |tx: &mut dyn crate::store::tx::Tx| sources::insert(tx, &row, &suffix);
         self.store.write(Durability::Promised, work).await?.ok_or_else(|| {
             let text = format!("a source `{}` exists in this environment; choose another name", config.name);
-            Failure::new(Code::NameTaken, text).param("name").hint(format!("pullhook sources show {}", config.name))
+            Failure::new(Code::NameTaken, text)
+                .param("name")
+                .hint(format!("pullhook sources show {}", config.name))
         })
     }
 
     /// Writes what `config` says over a source; what it leaves out stays.
-    pub(crate) async fn update_source(&self, mut row: Source, config: &SourceConfig) -> Result<Source, Failure> {
+    pub(crate) async fn update_source(
+        &self,
+        mut row: Source,
+        config: &SourceConfig,
+    ) -> Result<Source, Failure> {
         let scheme_changes = !config.scheme.is_empty() && config.scheme != row.scheme;
         if scheme_changes && config.secrets.is_empty() && config.scheme != Scheme::none().name() {
             let text = "a new scheme needs its secrets: send `secrets` along with `scheme`";
@@ -203,7 +209,8 @@ impl Shared {
             })?);
         }
         if lines.is_empty() && scheme.is_signed() {
-            let text = format!("scheme `{scheme}` needs at least one secret: without one nothing could be verified");
+            let text =
+                format!("scheme `{scheme}` needs at least one secret: without one nothing could be verified");
             return Err(Failure::new(Code::InvalidSecret, text).param("secrets"));
         }
         Ok(lines.join("\n"))

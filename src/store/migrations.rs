@@ -10,6 +10,7 @@ use super::tx::{Lock, Tx, args};
 const STEPS: &[&str] = &[include_str!("migrations/0001_init.sql")];
 
 /// The schema version that this program knows.
+#[expect(clippy::cast_possible_wrap, reason = "a handful of steps")]
 pub(super) const KNOWN: i64 = STEPS.len() as i64;
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version {int} NOT NULL)";

@@ -99,7 +99,7 @@ impl Writer {
         match self.transaction(durability, |tx| batch.iter_mut().try_for_each(|work| work.run(tx))) {
             Ok(()) => batch.into_iter().for_each(|work| work.finish(Ok(()))),
             Err(error) if batch.len() == 1 => {
-                batch.into_iter().for_each(|work| work.finish(Err(error.clone())))
+                batch.into_iter().for_each(|work| work.finish(Err(error.clone())));
             }
             Err(_) => {
                 for mut work in batch {

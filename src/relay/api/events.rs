@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
@@ -218,7 +218,9 @@ fn read_create(fields: &mut Fields<'_>) -> Wanted {
     if let Some(at) = fields.time("occurred_at") {
         match &mut data {
             Some(data) => drop(data.insert("occurred_at".to_owned(), Value::from(at.to_string()))),
-            None => fields.issue("occurred_at", "stands in the envelope's data; it has no place in a raw `body`"),
+            None => {
+                fields.issue("occurred_at", "stands in the envelope's data; it has no place in a raw `body`");
+            }
         }
     }
     Wanted { kind, data: data.unwrap_or_default(), body, source: fields.text("source", MAX_SOURCE) }
@@ -260,7 +262,12 @@ pub(super) async fn test(
         Ok(open.iter().filter(|open| open.takes_source("") && open.takes_type(&kind)).count() as u64)
     };
     let listeners = shared.store.read(count).await?;
-    Ok(axum::Json(TestEvent { object: "webhook_test_event".to_owned(), event: envelope, endpoints: 0, listeners }))
+    Ok(axum::Json(TestEvent {
+        object: "webhook_test_event".to_owned(),
+        event: envelope,
+        endpoints: 0,
+        listeners,
+    }))
 }
 
 impl Shared {
@@ -268,7 +275,9 @@ impl Shared {
         let (environment, wanted) = (environment.to_owned(), name.to_owned());
         match self.store.read(move |tx| sources::by_name(tx, &environment, &wanted)).await? {
             Some(_) => Ok(()),
-            None => Err(Failure::not_found("source").param("source").hint("list them with `pullhook sources list`")),
+            None => Err(Failure::not_found("source")
+                .param("source")
+                .hint("list them with `pullhook sources list`")),
         }
     }
 
@@ -288,7 +297,8 @@ impl Shared {
             Some(text) => Bytes::from(text),
             None => Bytes::from(serde_json::to_vec(&envelope).unwrap_or_default()),
         };
-        let new = new_event(id, caller, wanted.kind, wanted.source.unwrap_or_default(), body, is_envelope, now);
+        let new =
+            new_event(id, caller, wanted.kind, wanted.source.unwrap_or_default(), body, is_envelope, now);
         let work = move |tx: &mut dyn Tx| {
             let appended = events::append(tx, &new)?;
             let stored = event_list::by_id(tx, &new.environment_id, &appended.event_id)?;

@@ -182,7 +182,8 @@ mod tests {
 
     #[test]
     fn every_wrong_field_is_named_with_its_path() {
-        let body = br#"{"wait_ms":25001,"acks":[{"status_code":99},7],"types":["a",""],"since":"soon","ordered":1}"#;
+        let body =
+            br#"{"wait_ms":25001,"acks":[{"status_code":99},7],"types":["a",""],"since":"soon","ordered":1}"#;
         let failure = read(body, |fields| {
             fields.integer("wait_ms", 0..=25_000);
             fields.objects("acks", 50, |ack| ack.integer("status_code", 100..=599));

@@ -82,17 +82,11 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Failure> {
     }
 }
 
-async fn take(
-    shared: &Shared,
-    environment: &str,
-    key: &str,
-    body: &[u8],
-) -> Result<Option<Answer>, Failure> {
+async fn take(shared: &Shared, environment: &str, key: &str, body: &[u8]) -> Result<Option<Answer>, Failure> {
     let (environment, key) = (environment.to_owned(), key.to_owned());
     let (hash, now) = (Sha256::digest(body).to_vec(), shared.clock.now());
     let (since, abandoned) = (now - limits::IDEMPOTENCY_KEPT, now - ABANDONED);
-    let work =
-        move |tx: &mut dyn Tx| idempotency::take(tx, &environment, &key, &hash, now, since, abandoned);
+    let work = move |tx: &mut dyn Tx| idempotency::take(tx, &environment, &key, &hash, now, since, abandoned);
     match shared.store.write(Durability::Promised, work).await? {
         Seen::New => Ok(None),
         Seen::Answered(text) => serde_json::from_str(&text).map(Some).map_err(|error| {
@@ -104,7 +98,8 @@ async fn take(
             Err(Failure::new(Code::IdempotencyMismatch, text).param(KEY))
         }
         Seen::Running => {
-            let text = "a request with this Idempotency-Key is still running; repeat it shortly for its answer";
+            let text =
+                "a request with this Idempotency-Key is still running; repeat it shortly for its answer";
             Err(Failure::new(Code::IdempotencyInProgress, text).param(KEY))
         }
     }

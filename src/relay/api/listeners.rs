@@ -49,7 +49,9 @@ fn read_open(fields: &mut Fields<'_>, version: &str) -> OpenRequest {
         description: fields.text("description", limits::MAX_DESCRIPTION),
         since: read_since(fields),
         continues: fields.text("continues", MAX_ID),
-        max_backlog: fields.integer("max_backlog", 0..=HIGHEST_BACKLOG).unwrap_or(limits::DEFAULT_MAX_BACKLOG),
+        max_backlog: fields
+            .integer("max_backlog", 0..=HIGHEST_BACKLOG)
+            .unwrap_or(limits::DEFAULT_MAX_BACKLOG),
         ordered: fields.flag("ordered").unwrap_or(false),
     };
     for (index, pattern) in ask.event_types.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! `/v1` and its neighbours: one file per resource; what every request passes through is here.
 
-pub(crate) mod error;
 mod environment;
+pub(crate) mod error;
 mod events;
 mod fields;
 mod idempotency;
@@ -100,9 +100,9 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
 }
 
 fn version_headers(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> + '_ {
-    [VERSION_HEADER, VERSION_HEADER_ALIAS].into_iter().filter_map(|name| {
-        headers.get(name).map(|value| (HeaderName::from_static(name), value.clone()))
-    })
+    [VERSION_HEADER, VERSION_HEADER_ALIAS]
+        .into_iter()
+        .filter_map(|name| headers.get(name).map(|value| (HeaderName::from_static(name), value.clone())))
 }
 
 /// Every `/v1` request: a host that may, a version that exists (answered under the name that asked), a valid key.

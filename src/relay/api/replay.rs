@@ -111,7 +111,11 @@ impl Shared {
             return Ok(self.store.read(move |tx| event_list::page(tx, &wanted.range)).await?);
         }
         if wanted.ids.len() as u64 > wanted.limit {
-            let text = format!("{} events are named, at most {} are replayed at once", wanted.ids.len(), wanted.limit);
+            let text = format!(
+                "{} events are named, at most {} are replayed at once",
+                wanted.ids.len(),
+                wanted.limit
+            );
             return Err(Failure::new(Code::ReplayTooLarge, text).param("event_ids"));
         }
         let environment = environment.to_owned();
@@ -126,8 +130,8 @@ impl Shared {
             Ok::<_, StoreError>(Ok(found))
         };
         let found = self.store.read(find).await?;
-        let mut events = found
-            .map_err(|index| Failure::not_found("event").param(&format!("event_ids.{index}")))?;
+        let mut events =
+            found.map_err(|index| Failure::not_found("event").param(&format!("event_ids.{index}")))?;
         events.sort_by_key(|event| event.position);
         events.dedup_by_key(|event| event.position);
         Ok((events, false))

@@ -55,9 +55,8 @@ pub(super) async fn list(
     let (after, limit) = (query.text("after"), query.page());
     query.check()?;
     let environment = caller.access.environment.id.clone();
-    let read = move |tx: &mut dyn crate::store::tx::Tx| {
-        sources::list(tx, &environment, after.as_deref(), limit + 1)
-    };
+    let read =
+        move |tx: &mut dyn crate::store::tx::Tx| sources::list(tx, &environment, after.as_deref(), limit + 1);
     let mut rows = shared.store.read(read).await?;
     let has_more = rows.len() as u64 > limit;
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));

@@ -1,0 +1,15 @@
+//! The relay in process: its router, on both engines, with a clock that stands until a test moves it.
+#![allow(unreachable_pub, missing_debug_implementations, reason = "a test binary has no outside")]
+#![allow(dead_code, reason = "the harness serves tests to come")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "tests"
+)]
+
+mod harness;
+mod listeners;
+#[path = "../support/store.rs"]
+mod store;
