@@ -7,6 +7,7 @@
 //! | --- | --- | --- |
 //! | [`clock`], [`id`], [`secret`], [`headers`], [`glob`], [`retry`] | the small values of the domain | nothing of ours but each other |
 //! | [`signature`] | schemes: signing, verifying, explaining | the small values |
+//! | `json` | JSON read and written without loss | nothing of ours |
 //! | [`target`], [`filter`] | what `--forward-to` and `--filter` say | the small values |
 //! | [`protocol`] | the wire types, the only thing `listen` and the relay share | the small values |
 //! | [`system`] | the real clock and dice | domain |
@@ -36,6 +37,7 @@ pub mod id;
 mod json;
 pub mod listen;
 pub mod protocol;
+pub mod providers;
 #[cfg(feature = "relay")]
 pub mod relay;
 pub mod retry;

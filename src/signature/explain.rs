@@ -7,12 +7,10 @@ use serde_json::value::RawValue;
 
 use super::digest::Message;
 use super::{Key, Request, Scheme, matches_any, places_of, presented};
-use crate::json::{self, Shape};
+use crate::json::{self, Style};
 
 /// Bodies over this size are not written anew to find an explanation.
 const MAX_EXPLAINED_BYTES: usize = 1 << 20;
-/// JSON that is nested deeper is left alone.
-const MAX_DEPTH: usize = 128;
 
 /// How a body may have been written anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,135 +73,11 @@ fn rewrite(kind: Kind, body: &[u8], document: Option<&RawValue>) -> Option<Vec<u
             let line = body.strip_suffix(b"\n")?;
             return Some(line.strip_suffix(b"\r").unwrap_or(line).to_vec());
         }
-        Kind::Compact => Style { comma: ",", colon: ":", indent: None, script: true },
-        Kind::Spaced => Style { comma: ", ", colon: ": ", indent: None, script: false },
-        Kind::Pretty => Style { comma: ",", colon: ": ", indent: Some("  "), script: true },
+        Kind::Compact => Style::SCRIPT,
+        Kind::Spaced => Style::SPACED,
+        Kind::Pretty => Style::SCRIPT_INDENTED,
     };
-    let mut out = String::with_capacity(body.len());
-    style.write(document?, 0, &mut out)?;
-    Some(out.into_bytes())
-}
-
-/// How a JSON library writes.
-#[derive(Clone, Copy)]
-struct Style {
-    comma: &'static str,
-    colon: &'static str,
-    indent: Option<&'static str>,
-    /// As JavaScript does: every number a double, text unescaped.
-    script: bool,
-}
-
-impl Style {
-    fn write(self, raw: &RawValue, depth: usize, out: &mut String) -> Option<()> {
-        if depth > MAX_DEPTH {
-            return None;
-        }
-        match json::shape(raw)? {
-            Shape::Word => out.push_str(raw.get()),
-            Shape::Number(text) if self.script => out.push_str(&script_number(text)?),
-            Shape::Number(text) => out.push_str(text),
-            Shape::Text(text) => self.text(&text, out)?,
-            Shape::Array(items) => {
-                self.all('[', ']', depth, out, &items, |item, out| self.write(item, depth + 1, out))?;
-            }
-            Shape::Object(members) => {
-                let members = last_of_each(members);
-                self.all('{', '}', depth, out, &members, |(name, value), out| {
-                    self.text(name, out)?;
-                    out.push_str(self.colon);
-                    self.write(value, depth + 1, out)
-                })?;
-            }
-        }
-        Some(())
-    }
-
-    /// Writes the parts of an array or an object with what belongs around and between them.
-    fn all<T>(
-        self,
-        open: char,
-        close: char,
-        depth: usize,
-        out: &mut String,
-        parts: &[T],
-        mut one: impl FnMut(&T, &mut String) -> Option<()>,
-    ) -> Option<()> {
-        out.push(open);
-        for (n, part) in parts.iter().enumerate() {
-            if n > 0 {
-                out.push_str(self.comma);
-            }
-            self.line(depth + 1, out);
-            one(part, out)?;
-        }
-        if !parts.is_empty() {
-            self.line(depth, out);
-        }
-        out.push(close);
-        Some(())
-    }
-
-    fn line(self, depth: usize, out: &mut String) {
-        if let Some(indent) = self.indent {
-            out.push('\n');
-            out.extend(std::iter::repeat_n(indent, depth));
-        }
-    }
-
-    fn text(self, text: &str, out: &mut String) -> Option<()> {
-        let written = serde_json::to_string(text).ok()?;
-        if self.script {
-            out.push_str(&written);
-            return Some(());
-        }
-        for c in written.chars() {
-            if c.is_ascii() {
-                out.push(c);
-            } else {
-                let units = c
-                    .encode_utf16(&mut [0; 2])
-                    .iter()
-                    .map(|unit| format!("\\u{unit:04x}"))
-                    .collect::<String>();
-                out.push_str(&units);
-            }
-        }
-        Some(())
-    }
-}
-
-/// An object as parsers keep it: of repeated names the last value, at the place of the first.
-fn last_of_each(members: Vec<(String, &RawValue)>) -> Vec<(String, &RawValue)> {
-    let mut at = std::collections::HashMap::with_capacity(members.len());
-    let mut kept: Vec<(String, &RawValue)> = Vec::with_capacity(members.len());
-    for (name, value) in members {
-        match at.get(&name) {
-            Some(&n) => kept[n] = (name, value),
-            None => {
-                at.insert(name.clone(), kept.len());
-                kept.push((name, value));
-            }
-        }
-    }
-    kept
-}
-
-/// A number as JavaScript writes it back: read as a double, shortest digits, an exponent only when far from one.
-fn script_number(text: &str) -> Option<String> {
-    let number: f64 = text.parse().ok()?;
-    if number == 0.0 {
-        return Some("0".to_owned());
-    }
-    if !number.is_finite() {
-        return Some("null".to_owned());
-    }
-    let size = number.abs();
-    if (1e-6..1e21).contains(&size) {
-        return Some(number.to_string());
-    }
-    let written = format!("{number:e}");
-    Some(if size >= 1e21 { written.replace('e', "e+") } else { written })
+    style.write(document?).map(String::into_bytes)
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! Reading JSON without changing it: members in their order, numbers as their text.
 
+mod write;
+
 use std::fmt;
 
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+pub(crate) use write::Style;
 
 /// One JSON value, looked at one level deep.
 #[derive(Debug)]
