@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 
 use super::Shared;
-use crate::store::{Durability, tx};
+use crate::store::{Durability, migrations};
 
 /// Alive: this answers, whatever the store does.
 pub(super) async fn alive() -> Response {
@@ -16,10 +16,7 @@ pub(super) async fn alive() -> Response {
 
 /// Ready: a write went through to the disk just now.
 pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
-    let probe = |tx: &mut dyn tx::Tx| {
-        tx.execute("UPDATE schema_version SET version = version", tx::args![]).map(drop)
-    };
-    let (status, text) = match shared.store.write(Durability::Promised, probe).await {
+    let (status, text) = match shared.store.write(Durability::Promised, migrations::probe).await {
         Ok(()) => (StatusCode::OK, "ok"),
         Err(error) => {
             tracing::warn!(%error, "not ready");

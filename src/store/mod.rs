@@ -13,7 +13,7 @@ pub mod idempotency;
 pub mod keys;
 pub mod listeners;
 pub mod logs;
-mod migrations;
+pub mod migrations;
 mod postgres;
 pub mod replay;
 pub mod retention;
