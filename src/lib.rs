@@ -12,11 +12,11 @@
 //! | [`protocol`] | the wire types, the only thing `listen` and the relay share | the small values |
 //! | [`system`] | the real clock and dice | domain |
 //! | [`http`] | every HTTP client | domain |
-//! | [`listen`] | the pull loop: poll, gate, forward, ack | domain, `http` |
-//! | [`client`] | a typed client of the relay's API | domain, `http` |
+//! | [`listen`] | the pull loop: poll, gate, forward, ack | domain, `protocol`, `http` |
+//! | [`client`] | a typed client of the relay's API | domain, `protocol`, `http` |
 //! | [`store`] | rows: the streams of sources, events, listeners, deliveries | domain, `wake` |
 //! | [`wake`] | wake-ups for what waits | domain |
-//! | [`relay`] | ingress, dispatch, listeners, replay, the API | domain, store, wake |
+//! | [`relay`] | ingress, dispatch, listeners, replay, the API | domain, `protocol`, `store`, `wake`, `system` |
 //! | [`providers`] | fixtures: what providers send | domain |
 //! | [`cli`] | commands, configuration, output, the embedded relay's lock | everything above |
 //!

@@ -1,3 +1,5 @@
+//! The client against a server of ours: what it sends, how it reads refusals.
+
 use serde_json::json;
 use wiremock::matchers::{body_json, header, method, path, query_param};
 use wiremock::{Mock, MockServer, ResponseTemplate};

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod architecture;
 mod basics;
 mod config;
 mod harness;
+#[cfg(unix)]
+mod install;

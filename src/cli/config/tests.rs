@@ -1,3 +1,5 @@
+//! Settings: precedence, origins, what is refused.
+
 use super::*;
 
 struct Home(tempfile::TempDir);
