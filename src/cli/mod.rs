@@ -22,6 +22,7 @@ pub mod files;
 pub mod os;
 pub mod output;
 pub mod project;
+pub mod render;
 pub mod secret;
 mod usage;
 mod version;
