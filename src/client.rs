@@ -350,7 +350,7 @@ fn seconds(value: Option<&reqwest::header::HeaderValue>) -> Option<Duration> {
 }
 
 /// A path segment that stays one whatever is in it.
-fn segment(text: &str) -> String {
+pub(crate) fn segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     let encode = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     match text {

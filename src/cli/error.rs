@@ -3,6 +3,9 @@
 use std::fmt;
 
 use crate::cli::exit::Exit;
+use crate::cli::output::sanitize;
+use crate::client::ClientError;
+use crate::protocol::error::Code;
 
 /// What kind of thing went wrong; decides the exit code and the `code` of a `fatal` record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,3 +148,41 @@ impl fmt::Display for CliError {
 }
 
 impl std::error::Error for CliError {}
+
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        let kind = kind_of(&error);
+        let ours = Self::new(kind, sanitize::line(&error.to_string()));
+        let ours = match &error {
+            ClientError::Api { error, .. } => match &error.hint {
+                Some(hint) => ours.hint(sanitize::line(hint)),
+                None => ours,
+            },
+            ClientError::Malformed { .. } => ours.hint("is that the URL of a relay?"),
+            ClientError::Unreachable { .. } => ours,
+        };
+        match (kind, &error) {
+            (Kind::Unauthorised, _) => ours.hint("`pullhook keys create` on the relay's machine makes a key"),
+            (Kind::RateLimited, ClientError::Api { retry_after: Some(after), .. }) => {
+                ours.hint(format!("try again in {} s", after.as_secs()))
+            }
+            _ => ours,
+        }
+    }
+}
+
+fn kind_of(error: &ClientError) -> Kind {
+    match (error.code(), error) {
+        (Some(Code::NoOpenListener), _) => Kind::NotFound,
+        (Some(Code::ListenerLimitReached | Code::BacklogTooLarge), _) => Kind::Refused,
+        (_, ClientError::Api { status, .. }) => match status {
+            401 => Kind::Unauthorised,
+            403 => Kind::Forbidden,
+            404 => Kind::NotFound,
+            429 => Kind::RateLimited,
+            400..=499 => Kind::Usage,
+            _ => Kind::Unreachable,
+        },
+        (_, ClientError::Unreachable { .. } | ClientError::Malformed { .. }) => Kind::Unreachable,
+    }
+}

@@ -14,6 +14,7 @@ pub mod args;
 pub mod config;
 mod config_command;
 pub mod context;
+pub mod duration;
 pub mod embedded;
 pub mod env;
 pub mod error;

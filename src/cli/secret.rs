@@ -7,8 +7,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::cli::config::{Origin, Setting, Settings};
@@ -17,6 +15,7 @@ use crate::cli::error::CliError;
 use crate::cli::files;
 use crate::clock::Dice;
 use crate::secret::Secret;
+use crate::signature::{secret_from_file, standard};
 
 /// Where flags say that the secret comes from.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +38,7 @@ pub fn local(
     }
     if let Some(path) = &flags.file {
         let origin = Origin::Flag("--secret-file");
-        return Ok(Setting { value: from_file(context, path)?, origin });
+        return Ok(Setting { value: from_file(path)?, origin });
     }
     if let Some(secret) = settings.secret("secret") {
         return match secret.value.is_blank() {
@@ -65,32 +64,21 @@ pub fn from_variable(context: &Context, name: &str) -> Result<Secret, CliError> 
 }
 
 /// The contents of a file without one line break at its end: mounted secrets have one, the secret hasn't.
-pub fn from_file(context: &Context, path: &Path) -> Result<Secret, CliError> {
+pub fn from_file(path: &Path) -> Result<Secret, CliError> {
     let text = fs::read_to_string(path)
         .map_err(|error| CliError::usage(format!("can't read the secret in {}: {error}", path.display())))?;
-    let text = text.strip_suffix('\n').map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
-    if text.trim().is_empty() {
-        return Err(CliError::usage(format!("{} holds no secret", path.display())));
+    match secret_from_file(&text) {
+        secret if secret.is_blank() => Err(CliError::usage(format!("{} holds no secret", path.display()))),
+        secret => Ok(secret),
     }
-    if text.trim() != text {
-        context.printer.warn(&format!("the secret in {} begins or ends with white space", path.display()));
-    }
-    Ok(Secret::new(text))
 }
 
 /// The secret in `path`, made when there is none.
 fn kept(path: &Path, dice: &dyn Dice) -> io::Result<Secret> {
     if !path.exists() {
-        files::create(path, mint(dice).expose().as_bytes(), dice)?;
+        files::create(path, standard::mint(dice).expose().as_bytes(), dice)?;
     }
     fs::read_to_string(path).map(Secret::new)
-}
-
-/// A fresh Standard Webhooks secret of 32 bytes.
-pub fn mint(dice: &dyn Dice) -> Secret {
-    let mut bytes = [0; 32];
-    dice.fill(&mut bytes);
-    Secret::new(format!("whsec_{}", STANDARD.encode(bytes)))
 }
 
 /// One file a (project root, profile); roots may be long and profiles may be called anything.
