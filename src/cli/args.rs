@@ -6,6 +6,7 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::config_command::ConfigArgs;
+use crate::cli::keys::KeysArgs;
 use crate::cli::output::Colour;
 
 /// `pullhook ...`.
@@ -83,6 +84,8 @@ pub enum Format {
 pub enum Command {
     /// Show the settings and where each one came from
     Config(ConfigArgs),
+    /// Make, list and revoke API keys of the relay on this machine
+    Keys(KeysArgs),
     /// Show the version
     Version,
 }

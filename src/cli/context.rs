@@ -61,4 +61,15 @@ impl Context {
     pub fn settings(&self) -> Result<Settings, CliError> {
         Settings::load(&self.env, &self.globals, self.project()?)
     }
+
+    /// Runs a command that waits for things; only now is there a runtime.
+    pub fn block_on<T>(&self, work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|error| CliError::internal(format!("can't start the runtime: {error}")))?;
+        let outcome = runtime.block_on(work);
+        // A thread that waits for a lock, a key or a slow disk must not hold up the end.
+        runtime.shutdown_background();
+        outcome
+    }
 }

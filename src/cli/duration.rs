@@ -29,7 +29,9 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or(DurationError::Form)?;
         let (number, after) = rest.split_at(digits);
-        let number: u64 = number.parse().map_err(|_| if digits == 0 { DurationError::Form } else { DurationError::TooLong })?;
+        let number: u64 = number
+            .parse()
+            .map_err(|_| if digits == 0 { DurationError::Form } else { DurationError::TooLong })?;
         let letters = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
         let millis = match unit {
@@ -53,7 +55,15 @@ mod tests {
 
     #[test]
     fn what_people_type() {
-        for (text, want) in [("30s", 30_000), ("500ms", 500), ("1m30s", 90_000), ("2h", 7_200_000), ("1d", 86_400_000), ("0", 0), ("0s", 0)] {
+        for (text, want) in [
+            ("30s", 30_000),
+            ("500ms", 500),
+            ("1m30s", 90_000),
+            ("2h", 7_200_000),
+            ("1d", 86_400_000),
+            ("0", 0),
+            ("0s", 0),
+        ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(want)), "{text}");
         }
         assert_eq!(parse("30"), Err(DurationError::NoUnit("30".to_owned())));

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::http::RelaySettings;
+
 /// A variable that pullhook reads, and what it does.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -98,6 +100,22 @@ impl Env {
     /// The value of `name` as text; `Err` when it isn't UTF-8.
     pub fn text(&self, name: &str) -> Result<Option<String>, NotText> {
         self.os(name).map(OsString::into_string).transpose().map_err(|_| NotText { name: name.to_owned() })
+    }
+
+    /// What the environment says about the way to a relay. Proxies are spelled in either case, the lower one first.
+    pub fn relay_settings(&self) -> RelaySettings {
+        let either = |name: &str| {
+            let spelled = |name: &str| self.text(name).ok().flatten();
+            spelled(&name.to_ascii_lowercase()).or_else(|| spelled(name))
+        };
+        RelaySettings {
+            https_proxy: either("HTTPS_PROXY"),
+            http_proxy: either("HTTP_PROXY"),
+            all_proxy: either("ALL_PROXY"),
+            no_proxy: either("NO_PROXY"),
+            ssl_cert_file: self.path("SSL_CERT_FILE"),
+            guard: None,
+        }
     }
 
     /// The value of `name` as a path.

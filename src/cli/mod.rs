@@ -13,6 +13,7 @@
 pub mod args;
 pub mod config;
 mod config_command;
+pub mod connect;
 pub mod context;
 pub mod duration;
 pub mod embedded;
@@ -20,11 +21,13 @@ pub mod env;
 pub mod error;
 pub mod exit;
 pub mod files;
+mod keys;
 pub mod os;
 pub mod output;
 pub mod project;
 pub mod render;
 pub mod secret;
+mod store;
 mod usage;
 mod version;
 
@@ -59,6 +62,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn run(command: &Command, context: &Context) -> Result<Exit, CliError> {
     match command {
         Command::Config(args) => config_command::run(context, args),
+        Command::Keys(args) => keys::run(context, args),
         Command::Version => version::run(context),
     }
 }

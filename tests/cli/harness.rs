@@ -18,7 +18,10 @@ impl Cli {
         let home = tempfile::tempdir().unwrap();
         let project = home.path().join("app");
         std::fs::create_dir(&project).unwrap();
-        Self { home, project }
+        let cli = Self { home, project };
+        // Tests run side by side: each home's relay has a port of its own.
+        cli.write_config("relay_port = 0\n");
+        cli
     }
 
     /// The home.
@@ -61,6 +64,14 @@ impl Cli {
     /// Runs to the end.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
+    }
+
+    /// Runs to the end, which must be a good one, and reads every line of stdout as JSON.
+    pub(crate) fn json(&self, args: &[&str]) -> Vec<serde_json::Value> {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", self.shown(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Runs each to the end and shows everything that a person would see, with the exit codes.

@@ -8,3 +8,4 @@ mod config;
 mod harness;
 #[cfg(unix)]
 mod install;
+mod keys;

@@ -174,7 +174,8 @@ async fn hand_over(State(doorkeeper): State<Doorkeeper>) -> Response {
     match &doorkeeper.0.hand_over {
         Some(token) => {
             token.cancel();
-            (StatusCode::ACCEPTED, Json(HostInfo { protocol: PROTOCOL, pid: std::process::id() })).into_response()
+            (StatusCode::ACCEPTED, Json(HostInfo { protocol: PROTOCOL, pid: std::process::id() }))
+                .into_response()
         }
         None => refuse(Code::Forbidden, "`pullhook serve` holds this store and keeps it"),
     }

@@ -128,15 +128,21 @@ impl Home {
     /// The host, after it proved that it is one.
     async fn join(&self) -> Result<Local, CliError> {
         let state = self.state()?.ok_or_else(|| {
-            CliError::new(Kind::Unreachable, "another pullhook holds the relay's lock, but doesn't say where it is")
+            CliError::new(
+                Kind::Unreachable,
+                "another pullhook holds the relay's lock, but doesn't say where it is",
+            )
         })?;
         state.check_protocol()?;
         let url: Url = state.url.parse().map_err(|_| CliError::internal("relay.json holds no URL"))?;
         let local = self.local(&url)?;
         local.check().await.map_err(|error| {
             let pid = state.pid;
-            CliError::new(Kind::Unreachable, format!("the relay of process {pid} can't be used: {}", error.message()))
-                .hint(format!("if process {pid} hangs, end it; this command then hosts the relay itself"))
+            CliError::new(
+                Kind::Unreachable,
+                format!("the relay of process {pid} can't be used: {}", error.message()),
+            )
+            .hint(format!("if process {pid} hangs, end it; this command then hosts the relay itself"))
         })?;
         Ok(local)
     }
@@ -148,7 +154,8 @@ impl Home {
 
     /// A client of local administration at this URL.
     pub(super) fn local(&self, url: &Url) -> Result<Local, CliError> {
-        let http = relay_client(url, &self.http_settings()).map_err(|error| CliError::internal(error.to_string()))?;
+        let http = relay_client(url, &self.http_settings())
+            .map_err(|error| CliError::internal(error.to_string()))?;
         Ok(Local::new(Client::new(http, url.clone(), self.admin_key()?), self.clone()))
     }
 
@@ -170,7 +177,8 @@ impl Home {
     /// The keys that seal stored secrets; made on first use.
     pub(super) fn ring(&self) -> Result<KeyRing, CliError> {
         let text = self.kept("secrets.key", || KeyRing::mint(&*self.dice))?;
-        KeyRing::parse(&text).map_err(|error| CliError::usage(format!("{}: {error}", self.dir.join("secrets.key").display())))
+        KeyRing::parse(&text)
+            .map_err(|error| CliError::usage(format!("{}: {error}", self.dir.join("secrets.key").display())))
     }
 
     /// The key for local administration: the same in every run, so that who joined one host can go on with the next.
@@ -181,7 +189,8 @@ impl Home {
 
     fn kept(&self, name: &str, make: impl FnOnce() -> Secret) -> Result<Secret, CliError> {
         let path = self.dir.join(name);
-        keep(&path, make, &*self.dice).map_err(|error| CliError::internal(format!("can't keep {}: {error}", path.display())))
+        keep(&path, make, &*self.dice)
+            .map_err(|error| CliError::internal(format!("can't keep {}: {error}", path.display())))
     }
 
     pub(super) fn broken(&self, error: &io::Error) -> CliError {

@@ -62,7 +62,12 @@ impl Host {
     }
 
     /// Hosts behind this door.
-    pub async fn start_with(home: &Home, lock: Lock, who: &'static str, door: Door) -> Result<Self, CliError> {
+    pub async fn start_with(
+        home: &Home,
+        lock: Lock,
+        who: &'static str,
+        door: Door,
+    ) -> Result<Self, CliError> {
         let listener = match door.bind {
             Some(address) => bind_exactly(address).await?,
             None => bind_remembered(home).await?,
@@ -98,9 +103,9 @@ impl Host {
         &self.relay
     }
 
-    /// Ends when a `serve` asks for the store.
-    pub async fn asked_to_hand_over(&self) {
-        self.asked.cancelled().await;
+    /// Told when a `serve` asks for the store.
+    pub fn asked_to_hand_over(&self) -> CancellationToken {
+        self.asked.clone()
     }
 
     /// Ends when the server ended by itself, which it should not.
@@ -165,7 +170,8 @@ async fn bind_remembered(home: &Home) -> Result<TcpListener, CliError> {
         Ok(listener) => Ok(listener),
         Err(error) => {
             let other = TcpListener::bind(loopback(0)).await;
-            let other = other.map_err(|_| CliError::internal(format!("can't listen on 127.0.0.1: {error}")))?;
+            let other =
+                other.map_err(|_| CliError::internal(format!("can't listen on 127.0.0.1: {error}")))?;
             let port = other.local_addr().map_err(|error| CliError::internal(error.to_string()))?.port();
             home.printer.warn(&format!("port {wanted} is taken ({error}): the relay is on port {port} now"));
             Ok(other)
@@ -177,7 +183,9 @@ async fn bind_patiently(address: SocketAddr) -> io::Result<TcpListener> {
     let give_up = tokio::time::Instant::now() + PORT_PATIENCE;
     loop {
         match TcpListener::bind(address).await {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tokio::time::Instant::now() < give_up => {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && tokio::time::Instant::now() < give_up =>
+            {
                 tokio::time::sleep(PORT_RETRY).await;
             }
             bound => return bound,

@@ -17,9 +17,10 @@ pub async fn keep(home: Home, who: &'static str, mut host: Option<Host>, stop: C
     loop {
         host = match host {
             Some(mut hosting) => {
+                let asked = hosting.asked_to_hand_over();
                 tokio::select! {
                     () = stop.cancelled() => return hosting.end().await,
-                    () = hosting.asked_to_hand_over() => {
+                    () = asked.cancelled() => {
                         hosting.end().await;
                         home.printer.note("handed the relay over to another pullhook, as it asked");
                     }
@@ -60,7 +61,8 @@ async fn take_over(home: &Home, who: &'static str, lock: Option<Lock>) -> Option
     };
     match started {
         Ok(host) => {
-            home.printer.note(&format!("the relay's host ended: this process hosts it now, at {}", host.url()));
+            home.printer
+                .note(&format!("the relay's host ended: this process hosts it now, at {}", host.url()));
             Some(host)
         }
         Err(error) => {

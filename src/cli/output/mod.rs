@@ -9,6 +9,8 @@ pub mod table;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+use serde::Serialize;
+
 pub use colour::{Colour, Style};
 
 use crate::cli::env::Env;
@@ -47,6 +49,12 @@ impl Printer {
             ErrorKind::BrokenPipe => CliError::output_closed(),
             _ => CliError::internal(format!("can't write to stdout: {error}")),
         })
+    }
+
+    /// One of the API's own objects on stdout, on one line.
+    pub fn json(&self, object: &impl Serialize) -> Result<(), CliError> {
+        let text = serde_json::to_string(object).map_err(|error| CliError::internal(error.to_string()))?;
+        self.line(&text)
     }
 
     /// Something about the answer, for people, on stderr.

@@ -1,0 +1,139 @@
+//! The right relay for a command: a served one with its key, else the embedded one with the project's.
+
+use std::path::Path;
+
+use url::Url;
+
+use crate::cli::config::{Served, Settings};
+use crate::cli::context::Context;
+use crate::cli::embedded::home::{Attached, Home};
+use crate::cli::embedded::{Host, Local};
+use crate::cli::error::CliError;
+use crate::client::Client;
+use crate::http::relay_client;
+use crate::relay::ProjectRef;
+use crate::secret::Secret;
+
+/// Whose events a command is about, on an embedded relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// This project's.
+    Here,
+    /// This project's, else those of the one project that somebody listens to: a second terminal, opened elsewhere.
+    WhereListened,
+}
+
+/// A client of the right relay. [`Connected::close`] it at the end: this process may be the host.
+#[derive(Debug)]
+pub struct Connected {
+    /// The client.
+    pub client: Client,
+    /// The key that it uses.
+    pub key: Secret,
+    /// The embedded relay, when it is that.
+    pub embedded: Option<EmbeddedRelay>,
+}
+
+/// An embedded relay that a command came to.
+#[derive(Debug)]
+pub struct EmbeddedRelay {
+    /// Its directory.
+    pub home: Home,
+    /// Local administration.
+    pub local: Local,
+    /// The project whose environment is used.
+    pub project: ProjectRef,
+    /// The host, when it is this process.
+    pub host: Option<Host>,
+}
+
+impl Connected {
+    /// Lets the relay go, in order, when this process hosts it.
+    pub async fn close(self) {
+        if let Some(host) = self.embedded.and_then(|embedded| embedded.host) {
+            host.end().await;
+        }
+    }
+}
+
+impl Context {
+    /// A client of the relay that flags, environment and profile name, else of the embedded one, which this process
+    /// hosts when nobody does. `who` is the command's name.
+    pub async fn connect(
+        &self,
+        settings: &Settings,
+        scope: Scope,
+        who: &'static str,
+    ) -> Result<Connected, CliError> {
+        for warning in settings.warnings() {
+            self.printer.warn(&warning);
+        }
+        match settings.served()? {
+            Some(served) => self.connect_served(&served),
+            None => self.connect_embedded(settings, scope, who).await,
+        }
+    }
+
+    /// A client of a relay that somebody serves.
+    pub fn connect_served(&self, served: &Served) -> Result<Connected, CliError> {
+        let (url, key) = (served.url.value.clone(), served.key.value.clone());
+        let client = Client::new(self.http_client(&url)?, url, key.clone());
+        Ok(Connected { client, key, embedded: None })
+    }
+
+    /// An HTTP client for the relay at this URL.
+    pub fn http_client(&self, url: &Url) -> Result<reqwest::Client, CliError> {
+        relay_client(url, &self.env.relay_settings()).map_err(|error| CliError::usage(error.to_string()))
+    }
+
+    async fn connect_embedded(
+        &self,
+        settings: &Settings,
+        scope: Scope,
+        who: &'static str,
+    ) -> Result<Connected, CliError> {
+        let home = Home::of_person(self, settings)?;
+        let Attached { local, host } = home.attach(who).await?;
+        let access = async {
+            let project = self.choose(settings, scope, &local).await?;
+            let (client, key) = local.project(&project).await?;
+            Ok((project, client, key))
+        };
+        match access.await {
+            Ok((project, client, key)) => {
+                let embedded = EmbeddedRelay { home, local, project, host };
+                Ok(Connected { client, key, embedded: Some(embedded) })
+            }
+            Err(error) => {
+                if let Some(host) = host {
+                    host.end().await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The project whose environment is meant.
+    async fn choose(&self, settings: &Settings, scope: Scope, local: &Local) -> Result<ProjectRef, CliError> {
+        let own = ProjectRef::from(&settings.project);
+        if scope == Scope::Here || self.globals.project.is_some() {
+            return Ok(own);
+        }
+        let mut listening = local.listening_projects().await?;
+        if listening.is_empty() || listening.contains(&own) {
+            return Ok(own);
+        }
+        if listening.len() > 1 {
+            let roots = listening.iter().map(|project| format!("--project {}", project.root));
+            let hints = roots.collect::<Vec<_>>().join(", or ");
+            let here = Path::new(&own.root).display();
+            return Err(CliError::usage(format!(
+                "nobody listens in {here}, and several projects are listened to"
+            ))
+            .hint(format!("say which: {hints}")));
+        }
+        let only = listening.remove(0);
+        self.printer.note(&format!("using the project that is listened to: {}", only.root));
+        Ok(only)
+    }
+}
