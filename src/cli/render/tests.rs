@@ -1,3 +1,5 @@
+//! One story, told by every renderer.
+
 use std::sync::Arc;
 use std::time::Duration;
 
