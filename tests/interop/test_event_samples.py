@@ -1,0 +1,135 @@
+"""The sample events of `POST /v1/webhook_events/test`, as the `cosscom` client reads them.
+
+Without a relay, each sample is put in an envelope here. With `PULLHOOK_API_URL` and `PULLHOOK_API_KEY` set, the
+client also asks that relay for each. Run with `pytest tests/interop` once `requirements.txt` is installed.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import typing
+from pathlib import Path
+
+import pydantic
+import pytest
+from coss import Coss
+from coss.core.pydantic_utilities import parse_obj_as
+from coss.resources.webhook_events.types.create_test_webhook_event_request_type import (
+    CreateTestWebhookEventRequestType,
+)
+from coss.types.webhook_test_event import WebhookTestEvent
+from coss.types.webhook_test_event_event import WebhookTestEventEvent
+
+SAMPLES = json.loads(
+    (Path(__file__).parents[2] / "src" / "relay" / "api" / "samples.json").read_text(encoding="utf-8")
+)
+API_VERSION = "2026-10-10"
+API_URL = os.environ.get("PULLHOOK_API_URL", "")
+API_KEY = os.environ.get("PULLHOOK_API_KEY", "")
+ISO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def literals(annotation: typing.Any) -> set[str]:
+    """The strings an annotation names, at any depth of unions and lists."""
+    if typing.get_origin(annotation) is typing.Literal:
+        return set(typing.get_args(annotation))
+    return set().union(*map(literals, typing.get_args(annotation)))
+
+
+# Which response model each type belongs to. The client can ask for more types than its answers have models for.
+MODELS = {
+    kind: model
+    for model in typing.get_args(WebhookTestEventEvent)
+    for kind in literals(model.model_fields["type"].annotation)
+}
+ASKABLE = literals(CreateTestWebhookEventRequestType)
+
+
+def from_file(kind: str, data: dict[str, typing.Any] | None = None) -> WebhookTestEvent:
+    """The answer a relay would give, made from the sample here."""
+    event = {
+        "id": "evt_01m4qp7x6es80041ed2nm1hw4p",
+        "object": "event",
+        "type": kind,
+        "api_version": API_VERSION,
+        "created_at": "2026-10-12T09:14:03.004Z",
+        "data": {**copy.deepcopy(SAMPLES[kind]), **(data or {})},
+    }
+    answer = {"object": "webhook_test_event", "event": event, "endpoints": 0, "listeners": 1}
+    return parse_obj_as(type_=WebhookTestEvent, object_=answer)
+
+
+def from_relay(kind: str, data: dict[str, typing.Any] | None = None) -> WebhookTestEvent:
+    """The answer the relay under test gives."""
+    client = Coss(base_url=API_URL, api_key=API_KEY, api_version=API_VERSION)
+    return client.webhook_events.test(type=kind, data=data or {})
+
+
+Ask = typing.Callable[..., WebhookTestEvent]
+ASKS: list[Ask] = [from_file]
+if API_URL or API_KEY:
+    assert API_URL and API_KEY, "set both PULLHOOK_API_URL and PULLHOOK_API_KEY, or neither"
+    ASKS.append(from_relay)
+
+
+def misfits(model: pydantic.BaseModel, at: str) -> typing.Iterator[str]:
+    """Where a parsed model isn't what its class promises.
+
+    The client's models take unknown fields, and any value where they list the known ones, so that parsing alone
+    proves little.
+    """
+    for name in model.model_extra or {}:
+        yield f"{at}.{name}: not a field of {type(model).__name__}"
+    for name, field in type(model).model_fields.items():
+        if field.is_required() and name not in model.model_fields_set:
+            yield f"{at}.{name}: missing"
+            continue
+        value, known = getattr(model, name), literals(field.annotation)
+        if known and value is not None and value not in known:
+            yield f"{at}.{name}: {value!r} is none of {sorted(known)}"
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, pydantic.BaseModel):
+                yield from misfits(item, f"{at}.{name}")
+
+
+def times(value: typing.Any) -> typing.Iterator[str]:
+    """Every value under a name that ends in `_at` or `_since`."""
+    if isinstance(value, list):
+        for item in value:
+            yield from times(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name.endswith(("_at", "_since")) and item is not None:
+                yield item
+            yield from times(item)
+
+
+def test_every_type_that_can_be_read_has_a_sample() -> None:
+    assert set(SAMPLES) == ASKABLE & set(MODELS)
+
+
+@pytest.mark.parametrize("kind", sorted(SAMPLES))
+@pytest.mark.parametrize("ask", ASKS)
+def test_a_sample_is_read_as_its_own_model(ask: Ask, kind: str) -> None:
+    answer = ask(kind)
+
+    assert type(answer.event) is MODELS[kind]
+    assert answer.event.type == kind
+    assert answer.event.api_version == API_VERSION
+    assert list(misfits(answer, "answer")) == []
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_given_data_is_laid_over_the_sample(ask: Ask) -> None:
+    event = ask("email.bounced", {"recipient": "ada@example.com"}).event
+
+    assert event.data.recipient == "ada@example.com"
+    assert event.data.subject == SAMPLES["email.bounced"]["subject"]
+
+
+@pytest.mark.parametrize("kind", sorted(SAMPLES))
+def test_times_are_utc_with_milliseconds(kind: str) -> None:
+    assert [time for time in times(SAMPLES[kind]) if not ISO_TIME.fullmatch(time)] == []
