@@ -1,7 +1,7 @@
 """The sample events of `POST /v1/webhook_events/test`, as the `cosscom` client reads them.
 
-Without a relay, each sample is put in an envelope here. With `PULLHOOK_API_URL` and `PULLHOOK_API_KEY` set, the
-client also asks that relay for each. Run with `pytest tests/interop` once `requirements.txt` is installed.
+Without a relay, each sample is put in an envelope here. With `PULLHOOK_API_URL` and `PULLHOOK_API_KEY` set,
+the client also asks that relay for each. Run `pytest tests/interop` once `requirements.txt` is installed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def literals(annotation: typing.Any) -> set[str]:
     return set().union(*map(literals, typing.get_args(annotation)))
 
 
-# Which response model each type belongs to. The client can ask for more types than its answers have models for.
+# Which response model each type belongs to. The client may ask for more types than it can read.
 MODELS = {
     kind: model
     for model in typing.get_args(WebhookTestEventEvent)
@@ -78,7 +78,7 @@ if API_URL or API_KEY:
 def misfits(model: pydantic.BaseModel, at: str) -> typing.Iterator[str]:
     """Where a parsed model isn't what its class promises.
 
-    The client's models take unknown fields, and any value where they list the known ones, so that parsing alone
+    The client's models take unknown fields, and any value where they list the known ones: parsing alone
     proves little.
     """
     for name in model.model_extra or {}:
