@@ -5,7 +5,7 @@
 //! | [`args`] | the grammar: global flags and the list of commands |
 //! | [`context`] | what every command gets: settings, printer, project, a client of the right relay |
 //! | [`config`] | flag > environment > `pullhook.toml` > profile > default, each value with its origin |
-//! | [`env`] | environment variables |
+//! | [`mod@env`] | environment variables |
 //! | [`exit`], [`error`] | exit codes; what went wrong as text, hints and one of those |
 //! | [`output`] | what is printed |
 //! | [`secret`], [`project`], [`files`], [`os`] | the local secret, the project root, careful file writes, what differs by system |

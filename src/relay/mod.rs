@@ -45,6 +45,11 @@ pub enum StartError {
     Settings(Vec<String>),
 }
 
+/// What `GET /openapi.json` answers, as JSON.
+pub fn openapi() -> Result<String, serde_json::Error> {
+    api::openapi::openapi().to_json()
+}
+
 /// A relay. Cheap to clone; all clones are the same one.
 #[derive(Clone, Debug)]
 pub struct Relay(Arc<Shared>);

@@ -8,7 +8,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     clean(text, |_| false)
 }
 
-/// As [`line`], but line breaks and tabs stay: for bodies that are shown on purpose.
+/// As [`line()`], but line breaks and tabs stay: for bodies that are shown on purpose.
 pub fn block(text: &str) -> Cow<'_, str> {
     clean(text, |c| matches!(c, '\n' | '\t'))
 }

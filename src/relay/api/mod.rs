@@ -6,7 +6,7 @@ mod events;
 mod fields;
 mod idempotency;
 mod listeners;
-mod openapi;
+pub(super) mod openapi;
 mod query;
 mod replay;
 mod samples;

@@ -29,6 +29,11 @@ use utoipa::OpenApi;
 )]
 struct Document;
 
+/// The document itself.
+pub(in crate::relay) fn openapi() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}
+
 pub(super) async fn document() -> Json<utoipa::openapi::OpenApi> {
-    Json(Document::openapi())
+    Json(openapi())
 }
