@@ -1,12 +1,11 @@
 //! Where one forward goes: the exact URL, and what to connect to.
 
-use std::fmt;
-
 use crate::http::Endpoint;
+use crate::target::{Place, Target};
 
 /// A target, taken apart once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Destination {
+pub(super) struct Destination {
     /// The exact URL, as it is shown.
     pub(super) url: String,
     /// What to connect to.
@@ -17,20 +16,26 @@ pub struct Destination {
     pub(super) path_and_query: String,
 }
 
+impl From<&Target> for Destination {
+    fn from(target: &Target) -> Self {
+        let endpoint = match target.place() {
+            Place::Tcp { tls, host, port } => Endpoint::Tcp { tls: *tls, host: host.bare(), port: *port },
+            Place::Unix { socket } => Endpoint::Unix(socket.clone()),
+        };
+        Self {
+            url: target.to_string(),
+            endpoint,
+            host: target.host_header(),
+            path_and_query: target.path_and_query().to_owned(),
+        }
+    }
+}
+
 impl Destination {
-    /// From a target's parts: its URL as shown, what to connect to, the `host` header, path and query.
-    pub fn new(url: String, endpoint: Endpoint, host: String, path_and_query: String) -> Self {
-        Self { url, endpoint, host, path_and_query }
-    }
-
-    /// The exact URL.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// What is connected to.
-    pub const fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+    /// The URL with another path and query.
+    pub(super) fn url_with(&self, path_and_query: &str) -> String {
+        let base = self.url.strip_suffix(self.path_and_query.as_str()).unwrap_or(&self.url);
+        format!("{base}{path_and_query}")
     }
 
     /// Path and query with the event's own path and query joined to them.
@@ -55,12 +60,6 @@ impl Destination {
     }
 }
 
-impl fmt::Display for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.url)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,8 +67,8 @@ mod tests {
     #[test]
     fn paths_and_queries_are_joined_once() {
         let joined = |own: &str, path: &str, query| {
-            let endpoint = Endpoint::Unix("/run/app.sock".into());
-            Destination::new(String::new(), endpoint, String::new(), own.to_owned()).appended(path, query)
+            let target = Target::parse(&format!("localhost:3000{own}")).unwrap();
+            Destination::from(&target).appended(path, query)
         };
         assert_eq!(joined("/base", "/x/y", Some("z=1")), "/base/x/y?z=1");
         assert_eq!(joined("/base/", "/x/y", None), "/base/x/y");

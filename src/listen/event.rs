@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 
 use super::cause::Cause;
 use super::hint::Hint;
@@ -39,7 +40,7 @@ pub enum What {
         /// The delivery whose ack changed nothing.
         delivery_id: String,
     },
-    /// The relay can't be reached, or the machine slept; tried again after `next`.
+    /// The relay can't be reached, or the machine slept; tried again after `next`. Comes before `ready` too.
     Reconnecting {
         /// Why.
         cause: Cause,
@@ -161,7 +162,7 @@ pub struct Sent {
     /// The method.
     pub method: String,
     /// The headers, without framing.
-    pub headers: Headers,
+    pub headers: HeaderMap,
 }
 
 /// The three ways to end.
@@ -233,6 +234,8 @@ pub struct Checkpoint {
     pub listener_id: Option<String>,
     /// Whether that listener was closed in order.
     pub closed: bool,
+    /// The listener that `--since last` goes on from; an older one while what was missed at start is not passed by.
+    pub resume: Option<String>,
     /// The newest event that was seen, or that existed when the listener opened.
     pub last_event_id: Option<String>,
 }
@@ -303,6 +306,8 @@ pub enum Notice {
     NothingRemembered,
     /// Claiming was paused, or goes on.
     Paused(bool),
+    /// The likely cause of a closed port; once.
+    Hint(Hint),
 }
 
 /// From where a reopened listener goes on.

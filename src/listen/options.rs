@@ -8,15 +8,17 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use url::Url;
 
-use super::destination::Destination;
-use super::event::{Checkpoint, Skip};
+use super::event::{Checkpoint, Received, Skip};
 use super::timing::Timing;
 use crate::clock::{Clock, Dice};
+use crate::filter::Filter;
 use crate::glob;
 use crate::headers::{self, Headers};
 use crate::http::RelaySettings;
 use crate::protocol::limits;
 use crate::secret::Secret;
+use crate::signature::Key;
+use crate::target::{Route, Target};
 
 /// Everything that [`super::run`] needs to know.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ pub struct ListenOptions {
     /// How long things take.
     pub timing: Timing,
     /// Where events go that no route takes; `None` with no routes = print only.
-    pub forward_to: Option<Destination>,
+    pub forward_to: Option<Target>,
     /// First match wins.
     pub routes: Vec<Route>,
     /// Whether a target may be elsewhere than on this machine.
@@ -47,6 +49,8 @@ pub struct ListenOptions {
     pub exclude: Vec<String>,
     /// Globs of sources; none = all.
     pub sources: Vec<String>,
+    /// What must hold, all of it.
+    pub filters: Vec<Filter>,
     /// Headers to set on every forward.
     pub headers: Vec<UserHeader>,
     /// How forwards are signed.
@@ -104,6 +108,7 @@ impl ListenOptions {
             events: Vec::new(),
             exclude: Vec::new(),
             sources: Vec::new(),
+            filters: Vec::new(),
             headers: Vec::new(),
             sign: SignAs::None,
             since: Since::Now,
@@ -131,22 +136,36 @@ impl ListenOptions {
         self.forward_to.is_none() && self.routes.is_empty()
     }
 
-    /// Where an event of this source and type goes.
-    pub(super) fn destination(&self, source: Option<&str>, event_type: &str) -> Option<&Destination> {
-        let route = self.routes.iter().find(|route| route.takes(source, event_type));
-        route.map(|route| &route.to).or(self.forward_to.as_ref())
+    /// Every target, `forward_to` first.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.forward_to.iter().chain(self.routes.iter().map(Route::target))
     }
 
-    /// Whether source and type hold an event back.
-    pub(super) fn skips(&self, source: Option<&str>, event_type: &str) -> Option<Skip> {
+    /// Where an event of this source and type goes, as its place in [`ListenOptions::targets`].
+    pub(super) fn target_of(&self, source: Option<&str>, event_type: &str) -> Option<usize> {
+        let route = self.routes.iter().position(|route| route.matches(source, event_type));
+        let first_route = usize::from(self.forward_to.is_some());
+        route.map(|n| n + first_route).or(self.forward_to.as_ref().map(|_| 0))
+    }
+
+    /// Why an event is held back, if it is. A server that tells no source is not asked for one.
+    pub(super) fn skips(&self, event: &Received) -> Option<Skip> {
         let any = |globs: &[String], text: &str| globs.iter().any(|glob| glob::matches(glob, text));
+        let source = event.source.as_deref();
         if !self.sources.is_empty() && source.is_some_and(|source| !any(&self.sources, source)) {
             return Some(Skip::Source);
         }
-        if !self.events.is_empty() && !any(&self.events, event_type) {
+        if !self.events.is_empty() && !any(&self.events, &event.event_type) {
             return Some(Skip::Events);
         }
-        any(&self.exclude, event_type).then_some(Skip::Exclude)
+        if any(&self.exclude, &event.event_type) {
+            return Some(Skip::Exclude);
+        }
+        let none = Headers::new();
+        let headers = event.headers.as_ref().unwrap_or(&none);
+        let all =
+            self.filters.iter().all(|filter| filter.holds(headers, event.query.as_deref(), &event.body));
+        (!all).then_some(Skip::Filter)
     }
 }
 
@@ -173,42 +192,8 @@ pub enum Since {
 pub enum SignAs {
     /// The headers stay as they came.
     None,
-    /// Standard Webhooks, with the local secret.
-    Standard(Secret),
-}
-
-/// A pattern and where its events go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// What the pattern is compared with.
-    pub on: RouteOn,
-    /// The glob.
-    pub pattern: String,
-    /// The target.
-    pub to: Destination,
-}
-
-/// What a route's pattern is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RouteOn {
-    /// The source's name.
-    Source,
-    /// The event's type.
-    Type,
-    /// Either.
-    Either,
-}
-
-impl Route {
-    fn takes(&self, source: Option<&str>, event_type: &str) -> bool {
-        let by_source = || source.is_some_and(|source| glob::matches(&self.pattern, source));
-        let by_type = || glob::matches(&self.pattern, event_type);
-        match self.on {
-            RouteOn::Source => by_source(),
-            RouteOn::Type => by_type(),
-            RouteOn::Either => by_source() || by_type(),
-        }
-    }
+    /// With this key, as its scheme has it; Standard Webhooks with the local secret is the default of the command.
+    With(Key),
 }
 
 /// A header of the user's, checked.

@@ -29,6 +29,7 @@ pub(super) struct Memory {
 struct Kept {
     listener_id: Option<String>,
     closed: bool,
+    resume: Option<String>,
     last_event_id: Option<String>,
 }
 
@@ -53,14 +54,14 @@ impl Memory {
     /// What the last run in this slot left.
     pub(super) fn read(&self) -> Option<Checkpoint> {
         let kept: Kept = serde_json::from_slice(&std::fs::read(&self.path).ok()?).ok()?;
-        let Kept { listener_id, closed, last_event_id } = kept;
-        Some(Checkpoint { listener_id, closed, last_event_id })
+        let Kept { listener_id, closed, resume, last_event_id } = kept;
+        Some(Checkpoint { listener_id, closed, resume, last_event_id })
     }
 
     /// Replaces it.
     pub(super) fn write(&self, checkpoint: &Checkpoint, dice: &dyn Dice) -> std::io::Result<()> {
-        let Checkpoint { listener_id, closed, last_event_id } = checkpoint.clone();
-        let bytes = serde_json::to_vec(&Kept { listener_id, closed, last_event_id })?;
+        let Checkpoint { listener_id, closed, resume, last_event_id } = checkpoint.clone();
+        let bytes = serde_json::to_vec(&Kept { listener_id, closed, resume, last_event_id })?;
         files::replace(&self.path, &bytes, dice)
     }
 }
@@ -77,6 +78,7 @@ mod tests {
         let checkpoint = |id: &str| Checkpoint {
             listener_id: Some(id.to_owned()),
             closed: false,
+            resume: Some(id.to_owned()),
             last_event_id: Some("evt_1".to_owned()),
         };
         let first = open("default");

@@ -128,6 +128,7 @@ fn warning(notice: &Notice) -> String {
         Notice::NotSent { count } => {
             format!("{} not sent: --since last hands it out again", self::count(*count as u64, "event"))
         }
+        Notice::Hint(hint) => hint.to_string(),
         other => format!("{other:?}"),
     }
 }

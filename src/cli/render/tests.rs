@@ -45,7 +45,7 @@ fn ended(kind: &str, outcome: Outcome, status: Option<u16>, error: Option<&str>,
         duration: Duration::from_millis(23),
         url: (!matches!(outcome, Outcome::Skipped(_))).then(|| "http://localhost:3000/webhooks".to_owned()),
         hint,
-        sent: Some(Arc::new(Sent { method: "POST".to_owned(), headers: Headers::new() })),
+        sent: Some(Arc::new(Sent { method: "POST".to_owned(), headers: http::HeaderMap::new() })),
         answer: Bytes::new(),
     })
 }
