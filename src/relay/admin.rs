@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Shared, auth};
+use super::{Shared, SourceConfig, auth};
 use crate::id::Kind;
 use crate::protocol::keys::ApiKey;
 use crate::secret::Secret;
@@ -126,6 +126,17 @@ impl Admin {
     pub async fn revoke_key(&self, id: &str) -> Result<bool, StoreError> {
         let (id, now) = (id.to_owned(), self.0.clock.now());
         self.0.store.write(Durability::Promised, move |tx| keys::revoke(tx, &id, now)).await
+    }
+
+    /// Makes the sources that a configuration file names what it says; every refusal, by name.
+    pub async fn configure_sources(&self, environment: &Environment, configs: &[SourceConfig]) -> Vec<String> {
+        let mut refusals = Vec::new();
+        for config in configs {
+            if let Err(failure) = self.0.configure_source(&environment.id, config).await {
+                refusals.push(format!("source `{}`: {}", config.name, failure.message()));
+            }
+        }
+        refusals
     }
 
     fn fresh(&self, name: &str, slug: &str, project: Option<String>) -> Environment {

@@ -128,8 +128,9 @@ enum Earlier {
 }
 
 fn find_repeated(tx: &mut dyn Tx, new: &NewEvent, provider_id: &str) -> Result<Earlier, StoreError> {
+    // The plus keeps SQLite from the index over time, which would walk the whole window for each event.
     let sql = "SELECT e.position, e.id, c.body FROM events e JOIN event_contents c ON c.event = e.position
-        WHERE e.environment_id = ?1 AND e.source = ?2 AND e.provider_event_id = ?3 AND e.created_at >= ?4
+        WHERE e.environment_id = ?1 AND e.source = ?2 AND e.provider_event_id = ?3 AND +e.created_at >= ?4
         ORDER BY e.position";
     let rows = tx.query(sql, args![&new.environment_id, &new.source, provider_id, new.dedupe.since])?;
     let mut found = Earlier::None;

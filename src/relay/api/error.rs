@@ -62,6 +62,10 @@ impl Failure {
         self
     }
 
+    pub(crate) fn message(&self) -> &str {
+        &self.0.message
+    }
+
     pub(crate) fn code(&self) -> Code {
         self.0.code
     }
