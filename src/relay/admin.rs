@@ -129,7 +129,11 @@ impl Admin {
     }
 
     /// Makes the sources that a configuration file names what it says; every refusal, by name.
-    pub async fn configure_sources(&self, environment: &Environment, configs: &[SourceConfig]) -> Vec<String> {
+    pub async fn configure_sources(
+        &self,
+        environment: &Environment,
+        configs: &[SourceConfig],
+    ) -> Vec<String> {
         let mut refusals = Vec::new();
         for config in configs {
             if let Err(failure) = self.0.configure_source(&environment.id, config).await {

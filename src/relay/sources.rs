@@ -130,7 +130,11 @@ impl Shared {
     }
 
     /// Makes or changes the sources that a configuration file names, so that they are as it says.
-    pub(super) async fn configure_source(&self, environment_id: &str, config: &SourceConfig) -> Result<(), Failure> {
+    pub(super) async fn configure_source(
+        &self,
+        environment_id: &str,
+        config: &SourceConfig,
+    ) -> Result<(), Failure> {
         let (environment, name) = (environment_id.to_owned(), config.name.clone());
         match self.store.read(move |tx| sources::by_name(tx, &environment, &name)).await? {
             None => self.create_source(environment_id, config, true).await.map(drop),

@@ -1,3 +1,5 @@
+//! One POST each: hand-outs, repeats, lost leases and reopened listeners against the ledger alone.
+
 use super::*;
 use crate::clock::Timestamp;
 use crate::listen::ack;
