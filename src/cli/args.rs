@@ -7,7 +7,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::config_command::ConfigArgs;
 use crate::cli::keys::KeysArgs;
+use crate::cli::listen::ListenArgs;
 use crate::cli::output::Colour;
+use crate::cli::serve::ServeArgs;
 
 /// `pullhook ...`.
 #[derive(Debug, Parser)]
@@ -82,10 +84,14 @@ pub enum Format {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Forward webhooks to an app on this machine
+    Listen(ListenArgs),
     /// Show the settings and where each one came from
     Config(ConfigArgs),
     /// Make, list and revoke API keys of the relay on this machine
     Keys(KeysArgs),
+    /// Serve a relay, for a team or for this machine
+    Serve(ServeArgs),
     /// Show the version
     Version,
 }

@@ -6,6 +6,7 @@ use crate::cli::args::{Format, Globals};
 use crate::cli::config::Settings;
 use crate::cli::env::Env;
 use crate::cli::error::CliError;
+use crate::cli::logging;
 use crate::cli::output::Printer;
 use crate::cli::project::Project;
 use crate::clock::{Clock, Dice};
@@ -64,6 +65,7 @@ impl Context {
 
     /// Runs a command that waits for things; only now is there a runtime.
     pub fn block_on<T>(&self, work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+        logging::start(self)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| CliError::internal(format!("can't start the runtime: {error}")))?;

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::cli::error::CliError;
 use crate::http::RelaySettings;
+use crate::listen::Timing;
 
 /// A variable that pullhook reads, and what it does.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,7 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable { name: LOG, about: "what to log on stderr, such as `pullhook=debug`" },
     Variable { name: SECRETS_KEY, about: "the key ring that seals stored secrets; required with PostgreSQL" },
+    Variable { name: TIMING, about: "for tests: the pull loop's numbers as JSON, in milliseconds" },
     Variable { name: "NO_COLOR", about: "no colour, when it isn't empty" },
     Variable {
         name: "CLICOLOR_FORCE",
@@ -71,6 +74,9 @@ pub const SECRET: &str = "PULLHOOK_SECRET";
 pub const LOG: &str = "PULLHOOK_LOG";
 /// The key ring of stored secrets.
 pub const SECRETS_KEY: &str = "PULLHOOK_SECRETS_KEY";
+
+/// The pull loop's numbers, as JSON.
+pub const TIMING: &str = "PULLHOOK_TIMING";
 
 /// The environment of the process, or one made up for a test.
 #[derive(Clone, Debug, Default)]
@@ -116,6 +122,14 @@ impl Env {
             ssl_cert_file: self.path("SSL_CERT_FILE"),
             guard: None,
         }
+    }
+
+    /// The pull loop's numbers; tests make them short.
+    pub fn timing(&self) -> Result<Timing, CliError> {
+        let Some(text) = self.text(TIMING).map_err(|error| CliError::usage(error.to_string()))? else {
+            return Ok(Timing::default());
+        };
+        serde_json::from_str(&text).map_err(|error| CliError::usage(format!("{TIMING}: {error}")))
     }
 
     /// The value of `name` as a path.

@@ -22,11 +22,15 @@ pub mod error;
 pub mod exit;
 pub mod files;
 mod keys;
+mod listen;
+mod logging;
 pub mod os;
 pub mod output;
 pub mod project;
 pub mod render;
 pub mod secret;
+pub mod serve;
+pub mod signals;
 mod store;
 mod usage;
 mod version;
@@ -63,6 +67,8 @@ fn run(command: &Command, context: &Context) -> Result<Exit, CliError> {
     match command {
         Command::Config(args) => config_command::run(context, args),
         Command::Keys(args) => keys::run(context, args),
+        Command::Listen(args) => listen::run(context, args),
+        Command::Serve(args) => serve::run(context, args),
         Command::Version => version::run(context),
     }
 }

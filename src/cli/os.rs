@@ -83,3 +83,123 @@ pub fn is_open_to_others(file: &File) -> io::Result<bool> {
 pub fn is_open_to_others(_file: &File) -> io::Result<bool> {
     Ok(false)
 }
+
+/// Calls `asked` for every ^C, SIGTERM and hang-up of the terminal. Must run inside the runtime.
+#[cfg(unix)]
+pub fn on_end_signal(asked: impl Fn() + Send + 'static) -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => asked(),
+                _ = terminate.recv() => asked(),
+                _ = hang_up.recv() => asked(),
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Calls `asked` for every ^C, ^Break and closing of the console. Must run inside the runtime.
+#[cfg(windows)]
+pub fn on_end_signal(asked: impl Fn() + Send + 'static) -> io::Result<()> {
+    use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close};
+    let (mut interrupt, mut stop, mut close) = (ctrl_c()?, ctrl_break()?, ctrl_close()?);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => asked(),
+                _ = stop.recv() => asked(),
+                _ = close.recv() => asked(),
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Whether others may write into the folder.
+#[cfg(unix)]
+pub fn is_writable_by_others(folder: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(folder.metadata()?.permissions().mode() & 0o022 != 0)
+}
+
+/// Whether others may write into the folder; a profile's folders are its owner's.
+#[cfg(windows)]
+pub fn is_writable_by_others(_folder: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Whether this process runs in a container.
+pub fn in_container(env: &Env) -> bool {
+    env.os("container").is_some()
+        || Path::new("/.dockerenv").exists()
+        || Path::new("/run/.containerenv").exists()
+}
+
+/// Reads keys, one by one and without echo, until dropped; then the terminal is as it was.
+#[derive(Debug)]
+pub struct KeyReader {
+    #[cfg(unix)]
+    before: rustix::termios::Termios,
+}
+
+/// Calls `pressed` for each key that is pressed on the terminal at stdin, until it returns `false`. `None` where there
+/// is none, or where this process is in the background. ^C and ^Z do what they always do.
+#[cfg(unix)]
+pub fn read_keys(mut pressed: impl FnMut(char) -> bool + Send + 'static) -> Option<KeyReader> {
+    use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcgetpgrp, tcsetattr};
+    let stdin = io::stdin();
+    let before = tcgetattr(&stdin).ok()?;
+    if tcgetpgrp(&stdin).ok()? != rustix::process::getpgrp() {
+        return None;
+    }
+    let mut keys = before.clone();
+    keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+    keys.special_codes[SpecialCodeIndex::VMIN] = 1;
+    keys.special_codes[SpecialCodeIndex::VTIME] = 0;
+    tcsetattr(&stdin, OptionalActions::Now, &keys).ok()?;
+    let reader = KeyReader { before };
+    let read = move || {
+        let mut byte = [0];
+        while io::Read::read(&mut io::stdin(), &mut byte).is_ok_and(|read| read == 1) {
+            if !pressed(char::from(byte[0])) {
+                break;
+            }
+        }
+    };
+    std::thread::Builder::new().name("keys".to_owned()).spawn(read).ok()?;
+    Some(reader)
+}
+
+#[cfg(unix)]
+impl Drop for KeyReader {
+    fn drop(&mut self) {
+        use rustix::termios::{OptionalActions, tcsetattr};
+        // A terminal that is gone needs no settings.
+        let _gone = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// Calls `pressed` for each key that is pressed on the console, until it returns `false`.
+#[cfg(windows)]
+pub fn read_keys(mut pressed: impl FnMut(char) -> bool + Send + 'static) -> Option<KeyReader> {
+    let terminal = console::Term::stdout();
+    if !terminal.is_term() {
+        return None;
+    }
+    let read = move || {
+        while let Ok(key) = terminal.read_key() {
+            if let console::Key::Char(key) = key
+                && !pressed(key)
+            {
+                break;
+            }
+        }
+    };
+    std::thread::Builder::new().name("keys".to_owned()).spawn(read).ok()?;
+    Some(KeyReader {})
+}

@@ -15,7 +15,7 @@ use crate::cli::error::CliError;
 use crate::cli::files;
 use crate::clock::Dice;
 use crate::secret::Secret;
-use crate::signature::{secret_from_file, standard};
+use crate::signature::{Key, Scheme, secret_from_file, standard};
 
 /// Where flags say that the secret comes from.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +52,12 @@ pub fn local(
         CliError::internal(format!("can't keep the local secret in {}: {error}", path.display()))
     })?;
     Ok(Setting { value: secret, origin: Origin::Default })
+}
+
+/// Whether `listen` can sign with it.
+pub fn check(secret: &Setting<Secret>) -> Result<(), CliError> {
+    let checked = Key::new(Scheme::standard(), &secret.value);
+    checked.map(drop).map_err(|error| CliError::usage(format!("{error} ({})", secret.origin)))
 }
 
 /// The value of the variable that a flag names.

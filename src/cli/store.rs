@@ -6,6 +6,7 @@ use crate::cli::context::Context;
 use crate::cli::embedded::home::keep;
 use crate::cli::env::SECRETS_KEY;
 use crate::cli::error::CliError;
+use crate::cli::os;
 use crate::relay::{KeyRing, Relay, Settings};
 use crate::secret::Secret;
 use crate::store::StoreUrl;
@@ -41,8 +42,25 @@ fn beside(context: &Context, store: &Path) -> Result<Secret, CliError> {
 
 /// The relay on this store, not served.
 pub(super) async fn open(context: &Context, url: &StoreUrl, settings: Settings) -> Result<Relay, CliError> {
+    if let StoreUrl::Sqlite(path) = url {
+        check_folder(path)?;
+    }
     let builder = Relay::builder(url.clone()).settings(settings).key_ring(ring(context, url)?);
     let builder =
         builder.clock(std::sync::Arc::clone(&context.clock)).dice(std::sync::Arc::clone(&context.dice));
     Ok(builder.build().await?)
+}
+
+/// Whoever may write into the folder could put another store there.
+fn check_folder(store: &Path) -> Result<(), CliError> {
+    let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let shown = folder.display();
+    match os::is_writable_by_others(folder) {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            Err(CliError::usage(format!("others may write into {shown}, where the store is (--store)"))
+                .hint(format!("`chmod go-w {shown}`, or keep the store in a folder of its own")))
+        }
+        Err(error) => Err(CliError::usage(format!("can't use {shown}: {error} (--store)"))),
+    }
 }

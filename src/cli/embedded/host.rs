@@ -13,7 +13,9 @@ use super::admin::{self, Doorkeeper};
 use super::home::Home;
 use super::lock::Lock;
 use super::state::RelayState;
+use crate::cli::config;
 use crate::cli::error::CliError;
+use crate::cli::serve::ConfiguredSource;
 use crate::relay::{Relay, Settings};
 use crate::store::StoreUrl;
 
@@ -33,13 +35,21 @@ pub struct Door {
     pub settings: Settings,
     /// The base of ingress URLs; `None` = where it listens.
     pub public_url: Option<String>,
+    /// Sources to make or change before it serves.
+    pub sources: Vec<ConfiguredSource>,
     /// Whether this host gives way to a `serve` that asks.
     pub yields: bool,
 }
 
 impl Default for Door {
     fn default() -> Self {
-        Self { bind: None, settings: Settings::default(), public_url: None, yields: true }
+        Self {
+            bind: None,
+            settings: Settings::default(),
+            public_url: None,
+            sources: Vec::new(),
+            yields: true,
+        }
     }
 }
 
@@ -47,6 +57,7 @@ impl Default for Door {
 #[derive(Debug)]
 pub struct Host {
     url: Url,
+    public_url: String,
     address: SocketAddr,
     relay: Relay,
     stop: CancellationToken,
@@ -74,6 +85,7 @@ impl Host {
         };
         let address = listener.local_addr().map_err(|error| CliError::internal(error.to_string()))?;
         let (relay, url) = open(home, &door, address).await?;
+        configure(&relay, &door.sources).await?;
         let asked = CancellationToken::new();
         let key = home.admin_key()?;
         let state = RelayState::of_this_process(address.port(), &key, who);
@@ -85,12 +97,18 @@ impl Host {
             tokio::spawn(async move { relay.serve_with(admin::router(doorkeeper), listener, stop).await })
         };
         home.file.write(&state, &*home.dice).map_err(|error| home.broken(&error))?;
-        Ok(Self { url, address, relay, stop, asked, server, lock })
+        let public_url = door.public_url.unwrap_or_else(|| shown(address));
+        Ok(Self { url, public_url, address, relay, stop, asked, server, lock })
     }
 
     /// Where clients on this machine reach it.
     pub fn url(&self) -> &Url {
         &self.url
+    }
+
+    /// The base of ingress URLs.
+    pub fn public_url(&self) -> &str {
+        &self.public_url
     }
 
     /// Where it listens.
@@ -142,6 +160,17 @@ async fn open(home: &Home, door: &Door, address: SocketAddr) -> Result<(Relay, U
         .await?;
     let url = here.parse().map_err(|_| CliError::internal("the relay's own URL can't be read"))?;
     Ok((relay, url))
+}
+
+/// Makes the sources of a configuration file what it says; everything that is refused is said at once.
+pub(in crate::cli) async fn configure(relay: &Relay, sources: &[ConfiguredSource]) -> Result<(), CliError> {
+    let mut problems = Vec::new();
+    for configured in sources {
+        let environment = relay.admin().named_environment(&configured.environment).await?;
+        let one = std::slice::from_ref(&configured.source);
+        problems.extend(relay.admin().configure_sources(&environment, one).await);
+    }
+    config::all_at_once(&problems)
 }
 
 /// The base of ingress URLs on this machine.

@@ -45,7 +45,8 @@ impl Memory {
         (0..SLOTS).find_map(|slot| {
             let path = dir.join(format!("{name}-{slot}.json"));
             let lock = path.with_extension("lock");
-            let file = os::private_file().read(true).write(true).create(true).truncate(false).open(lock).ok()?;
+            let file =
+                os::private_file().read(true).write(true).create(true).truncate(false).open(lock).ok()?;
             file.try_lock().ok()?;
             Some(Self { path, _owned: file })
         })

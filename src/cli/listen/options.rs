@@ -72,7 +72,9 @@ impl Plan {
             sources: read.globs("source"),
             filters: read.filters(),
             since,
-            max_backlog: read.at_least_one("--max-backlog", args.max_backlog).unwrap_or(limits::DEFAULT_MAX_BACKLOG),
+            max_backlog: read
+                .at_least_one("--max-backlog", args.max_backlog)
+                .unwrap_or(limits::DEFAULT_MAX_BACKLOG),
             sign: read.signing(context, args)?,
             timeout: read.timeout(),
             max_in_flight: read.max_in_flight(),
@@ -84,7 +86,9 @@ impl Plan {
             max_connect_attempts: read
                 .at_least_one("--max-connect-attempts", args.max_connect_attempts)
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
-            drain: read.time("--drain", args.drain.as_deref(), Duration::ZERO).unwrap_or(Duration::from_secs(8)),
+            drain: read
+                .time("--drain", args.drain.as_deref(), Duration::ZERO)
+                .unwrap_or(Duration::from_secs(8)),
         };
         read.contradictions(args, &plan);
         config::all_at_once(&read.problems)?;
@@ -155,7 +159,11 @@ impl Reader<'_> {
     ) -> Option<T> {
         match parsed {
             Ok(parsed) if matches!(origin, Origin::Project(_)) && !target(&parsed).is_loopback() => {
-                self.wrong(&format!("{text:?}"), "pullhook.toml can only name a target on this machine", origin);
+                self.wrong(
+                    &format!("{text:?}"),
+                    "pullhook.toml can only name a target on this machine",
+                    origin,
+                );
                 None
             }
             Ok(parsed) => Some(parsed),
@@ -296,7 +304,10 @@ impl Reader<'_> {
             (Some(scheme), Some(name)) => {
                 let secret = secret::from_variable(context, name)?;
                 let origin = Origin::Flag("--sign-secret-env");
-                Ok(Signing { sign: self.key(context, scheme, &Setting { value: secret, origin }), local: None })
+                Ok(Signing {
+                    sign: self.key(context, scheme, &Setting { value: secret, origin }),
+                    local: None,
+                })
             }
             (Some(scheme), None) if scheme != Scheme::standard() => {
                 self.problems.push(format!("--sign-as {scheme} needs --sign-secret-env NAME"));
@@ -340,10 +351,19 @@ impl Reader<'_> {
             self.wrong(&format!("{value:?}"), "no name of a variable: letters, digits and _", &origin);
         }
         if let (true, Some(url)) = (args.isolated, settings.text("api_url")) {
-            self.wrong("--isolated", format!("it has a relay of its own, and {} names another", url.value), &url.origin);
+            self.wrong(
+                "--isolated",
+                format!("it has a relay of its own, and {} names another", url.value),
+                &url.origin,
+            );
         }
-        if plan.forward_to.is_none() && plan.routes.is_empty() && plan.append_path && self.problems.is_empty() {
-            self.wrong("append_path", "there is no target to append to", &settings.switch("append_path").origin);
+        if plan.forward_to.is_none() && plan.routes.is_empty() && plan.append_path && self.problems.is_empty()
+        {
+            self.wrong(
+                "append_path",
+                "there is no target to append to",
+                &settings.switch("append_path").origin,
+            );
         }
         self.remote(plan);
     }
@@ -355,7 +375,8 @@ impl Reader<'_> {
         }
         for target in plan.forward_to.iter().chain(plan.routes.iter().map(Route::target)) {
             if is_elsewhere(target) {
-                self.problems.push(format!("{target} is on another machine: --allow-remote lets events go there"));
+                self.problems
+                    .push(format!("{target} is on another machine: --allow-remote lets events go there"));
             }
         }
     }

@@ -76,6 +76,13 @@ impl Printer {
         self.say(&format!("{} {text}", self.err.yellow("warning:")));
     }
 
+    /// Hands base64 text to the terminal's clipboard (OSC 52); a terminal that doesn't know that ignores it.
+    pub fn clipboard(&self, base64: &str) {
+        if self.terminal {
+            let _ignored = io::stdout().lock().write_all(format!("\u{1b}]52;c;{base64}\u{7}").as_bytes());
+        }
+    }
+
     /// Why the command failed, and what helps.
     pub fn error(&self, error: &CliError) {
         if error.is_silent() {

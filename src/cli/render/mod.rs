@@ -38,7 +38,9 @@ pub struct Look {
     pub style: Style,
     /// What is said about the local secret, such as `Your webhook signing secret is whsec_...`.
     pub secret: Option<String>,
-    /// What is said once it is ready: where providers reach the relay, and which keys there are.
+    /// Whether the relay is this machine's own.
+    pub embedded: bool,
+    /// What is said last, once it is ready.
     pub at_ready: Vec<String>,
     /// How many routes there are.
     pub routes: usize,

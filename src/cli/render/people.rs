@@ -47,11 +47,24 @@ pub(super) fn ready(ready: &Ready, look: &Look) -> String {
 pub(super) fn below_ready(ready: &Ready, look: &Look) -> Vec<String> {
     let mut lines: Vec<String> =
         ready.ingress.iter().map(|(source, url)| clean(&format!("  {source}: {url}"))).collect();
+    if look.embedded {
+        lines.extend(embedded(ready));
+    }
     lines.extend(look.at_ready.iter().cloned());
     if let Some(waiting) = ready.waiting.filter(|waiting| *waiting > 0) {
         lines.push(format!("{} waiting", count(waiting, "event")));
     }
     lines
+}
+
+/// What a relay on this machine can't do, and how to get there.
+fn embedded(ready: &Ready) -> Vec<String> {
+    let reach = "  reachable from this machine only; for a real provider, run `pullhook serve` on a host or put a tunnel";
+    if ready.ingress.is_empty() {
+        let first = "  no source yet: `pullhook trigger github.push` makes one and sends to it".to_owned();
+        return vec![first, format!("{reach} before a source's URL")];
+    }
+    vec![format!("{reach} before these URLs")]
 }
 
 /// The totals, one line.

@@ -122,7 +122,7 @@ fn story() -> Vec<What> {
 fn told(format: Format, detail: bool) -> String {
     let look = Look {
         secret: Some("Your webhook signing secret is whsec_MDEy….".to_owned()),
-        at_ready: vec!["Reachable from this machine only.".to_owned()],
+        embedded: true,
         body: detail,
         headers: detail,
         ..Look::default()
