@@ -85,7 +85,7 @@ pub enum Format {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Forward webhooks to an app on this machine
-    Listen(ListenArgs),
+    Listen(Box<ListenArgs>),
     /// Show the settings and where each one came from
     Config(ConfigArgs),
     /// Make, list and revoke API keys of the relay on this machine

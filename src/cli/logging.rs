@@ -1,12 +1,11 @@
 //! The log: on stderr, for operators, set by `PULLHOOK_LOG` and `-v`.
 
-use std::io;
-
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::context::Context;
 use crate::cli::env::LOG;
 use crate::cli::error::CliError;
+use crate::cli::output::log_writer;
 
 /// Starts the log; a filter that can't be read is an error.
 pub(super) fn start(context: &Context) -> Result<(), CliError> {
@@ -15,7 +14,7 @@ pub(super) fn start(context: &Context) -> Result<(), CliError> {
     let text = wanted.as_deref().unwrap_or(quiet_default);
     let filter = EnvFilter::try_new(text)
         .map_err(|error| CliError::usage(format!("{text:?} is no log filter: {error} ({LOG})")))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(log_writer).with_ansi(false);
     // A second start in one process (tests) keeps the first log.
     let _already = log.with_target(false).compact().try_init();
     Ok(())

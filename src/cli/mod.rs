@@ -22,7 +22,7 @@ pub mod error;
 pub mod exit;
 pub mod files;
 mod keys;
-mod listen;
+pub mod listen;
 mod logging;
 pub mod os;
 pub mod output;

@@ -101,6 +101,11 @@ impl Printer {
     }
 }
 
+/// Where the log goes.
+pub fn log_writer() -> io::Stderr {
+    io::stderr()
+}
+
 fn write_line(to: &mut impl Write, text: &str) -> io::Result<()> {
     let mut line = String::with_capacity(text.len() + 1);
     line.push_str(text);

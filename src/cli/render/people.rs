@@ -16,7 +16,7 @@ pub(super) fn say(what: &What) -> Vec<Line> {
         What::Reconnecting { cause, next, tries: 0 } => {
             vec![Line::Note(clean(&format!("{cause}; connecting again in {}", seconds(*next))))]
         }
-        What::Reconnecting { cause, next, .. } => {
+        What::Connecting { cause, next, .. } | What::Reconnecting { cause, next, .. } => {
             vec![Line::Note(clean(&format!(
                 "can't reach the relay: {cause}; next try in {}",
                 seconds(*next)
@@ -119,6 +119,7 @@ fn notice(notice: &Notice) -> Line {
         Notice::Paused(true) => "paused: nothing more is claimed; p goes on".to_owned(),
         Notice::Paused(false) => "going on".to_owned(),
         Notice::NothingRemembered => "nothing is known of an earlier run: starting from now".to_owned(),
+        Notice::Hint(hint) => format!("hint: {hint}"),
         warning => return Line::Warn(clean(&self::warning(warning))),
     };
     Line::Note(clean(&text))
