@@ -17,6 +17,7 @@ use crate::listen::{Ended, Event, Gate, Outcome, Ready, Received, Skip, Summary,
 #[derive(Debug)]
 pub(super) struct Json {
     look: Look,
+    ready: bool,
 }
 
 /// The version of these lines.
@@ -112,7 +113,7 @@ struct SummaryBody {
 
 impl Json {
     pub(super) fn new(look: Look) -> Self {
-        Self { look }
+        Self { look, ready: false }
     }
 
     fn body<'a>(&self, what: &'a What) -> Option<(&'static str, Body<'a>)> {
@@ -133,7 +134,7 @@ impl Json {
                 ("fatal", Body::Fatal { code, message: &fatal.message, hint, exit: fatal.kind.exit_code() })
             }
             What::Summary(summary) => ("summary", Body::Summary(self::summary(summary))),
-            What::Connecting { .. } | What::Notice(_) | What::Checkpoint(_) => return None,
+            What::Notice(_) | What::Checkpoint(_) => return None,
         })
     }
 
@@ -155,8 +156,11 @@ impl Json {
 
 impl Render for Json {
     fn render(&mut self, event: &Event) -> Vec<Line> {
-        let record =
-            self.body(&event.what).map(|(kind, body)| line(&Record { v: VERSION, kind, at: event.at, body }));
+        self.ready |= matches!(event.what, What::Ready(_));
+        // `ready` comes first; before it, trying to connect is something for people.
+        let early = !self.ready && matches!(event.what, What::Reconnecting { .. } | What::Reconnected { .. });
+        let body = self.body(&event.what).filter(|_| !early);
+        let record = body.map(|(kind, body)| line(&Record { v: VERSION, kind, at: event.at, body }));
         let mut lines: Vec<Line> = record.map(Line::Out).into_iter().collect();
         match &event.what {
             What::Ready(ready) => {

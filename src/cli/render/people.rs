@@ -16,7 +16,7 @@ pub(super) fn say(what: &What) -> Vec<Line> {
         What::Reconnecting { cause, next, tries: 0 } => {
             vec![Line::Note(clean(&format!("{cause}; connecting again in {}", seconds(*next))))]
         }
-        What::Connecting { cause, next, .. } | What::Reconnecting { cause, next, .. } => {
+        What::Reconnecting { cause, next, .. } => {
             vec![Line::Note(clean(&format!(
                 "can't reach the relay: {cause}; next try in {}",
                 seconds(*next)

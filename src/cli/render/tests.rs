@@ -62,7 +62,7 @@ fn fatal() -> What {
 fn story() -> Vec<What> {
     let refused = "connection refused on 127.0.0.1:3000 and [::1]:3000";
     vec![
-        What::Connecting {
+        What::Reconnecting {
             cause: Cause::Refused { address: "127.0.0.1:4750".to_owned() },
             next: Duration::from_millis(250),
             tries: 1,
