@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use crate::running::Running;
+
 /// A home directory, a project folder, and the binary to run in them.
 pub(crate) struct Cli {
     home: TempDir,
@@ -27,6 +29,11 @@ impl Cli {
     /// The home.
     pub(crate) fn home(&self) -> &Path {
         self.home.path()
+    }
+
+    /// The project's folder.
+    pub(crate) fn project(&self) -> &Path {
+        &self.project
     }
 
     /// Writes a file into the project.
@@ -61,6 +68,18 @@ impl Cli {
         command
     }
 
+    /// A further project folder of this home.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let folder = self.home().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    /// Starts it and lets it run.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        Running::start(self.command(args))
+    }
+
     /// Runs to the end.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
@@ -90,11 +109,19 @@ impl Cli {
         let mut text = String::new();
         for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
             for line in String::from_utf8_lossy(bytes).replace(&home, "[HOME]").lines() {
-                let _ = writeln!(text, "{name}| {}", line.replace('\u{1b}', "[ESC]"));
+                let _ = writeln!(text, "{name}| {}", without_time(&line.replace('\u{1b}', "[ESC]")));
             }
         }
         let code = output.status.code().map_or_else(|| "signal".to_owned(), |code| code.to_string());
         let _ = writeln!(text, "exit {code}\n");
         text
+    }
+}
+
+/// A JSON line with its moment replaced.
+fn without_time(line: &str) -> String {
+    match line.split_once("\"at\":\"") {
+        Some((before, after)) if after.len() > 24 => format!("{before}\"at\":\"[TIME]{}", &after[24..]),
+        _ => line.to_owned(),
     }
 }

@@ -2,11 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod app;
 mod architecture;
 mod basics;
 mod config;
 mod docs;
+#[cfg(unix)]
+mod embedded;
 mod harness;
 #[cfg(unix)]
 mod install;
 mod keys;
+#[cfg(unix)]
+mod listen;
+mod relay;
+mod running;

@@ -98,9 +98,13 @@ fn parse_url(text: &Setting<String>) -> Result<Setting<Url>, CliError> {
 
 /// A relay's URL with a path that ends in a slash, so that paths can be joined to it.
 pub fn normal_url(text: &str) -> Result<Url, String> {
-    let mut url = Url::parse(text.trim()).map_err(|error| error.to_string())?;
+    let form = || "it starts with http:// or https://".to_owned();
+    let mut url = Url::parse(text.trim()).map_err(|error| match error {
+        url::ParseError::RelativeUrlWithoutBase => form(),
+        other => other.to_string(),
+    })?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("it starts with http:// or https://".to_owned());
+        return Err(form());
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("it takes no user or password".to_owned());

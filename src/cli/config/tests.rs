@@ -111,7 +111,7 @@ fn relay_urls() {
         ("https://u:p@x", Err("it takes no user or password")),
         ("https://x?a=1", Err("it takes no query or fragment")),
         ("localhost:3000", Err("it starts with http:// or https://")),
-        ("", Err("relative URL without a base")),
+        ("", Err("it starts with http:// or https://")),
     ] {
         let got = normal_url(text).map(String::from);
         assert_eq!(got.as_deref().map_err(String::as_str), want, "{text}");
