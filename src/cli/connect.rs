@@ -7,6 +7,7 @@ use url::Url;
 use crate::cli::config::{Served, Settings};
 use crate::cli::context::Context;
 use crate::cli::embedded::home::{Attached, Home};
+use crate::cli::embedded::lock::Visit;
 use crate::cli::embedded::{Host, Local};
 use crate::cli::error::CliError;
 use crate::client::Client;
@@ -45,13 +46,24 @@ pub struct EmbeddedRelay {
     pub project: ProjectRef,
     /// The host, when it is this process.
     pub host: Option<Host>,
+    /// Held by commands that end soon.
+    visit: Option<Visit>,
+}
+
+/// How long a command stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// It ends soon: the host, whoever it is, stays until it has.
+    Short,
+    /// Nobody waits for it: it copes when the host goes.
+    Long,
 }
 
 impl Connected {
     /// Lets the relay go, in order, when this process hosts it.
     pub async fn close(self) {
-        if let Some(host) = self.embedded.and_then(|embedded| embedded.host) {
-            host.end().await;
+        if let Some(EmbeddedRelay { local, host, visit, .. }) = self.embedded {
+            Attached { local, host, visit }.end().await;
         }
     }
 }
@@ -63,6 +75,7 @@ impl Context {
         &self,
         settings: &Settings,
         scope: Scope,
+        stay: Stay,
         who: &'static str,
     ) -> Result<Connected, CliError> {
         for warning in settings.warnings() {
@@ -70,7 +83,7 @@ impl Context {
         }
         match settings.served()? {
             Some(served) => self.connect_served(&served),
-            None => self.connect_embedded(settings, scope, who).await,
+            None => self.connect_embedded(settings, scope, stay, who).await,
         }
     }
 
@@ -90,24 +103,27 @@ impl Context {
         &self,
         settings: &Settings,
         scope: Scope,
+        stay: Stay,
         who: &'static str,
     ) -> Result<Connected, CliError> {
         let home = Home::of_person(self, settings)?;
-        let Attached { local, host } = home.attach(who).await?;
+        let attached = match stay {
+            Stay::Short => home.visit(who).await?,
+            Stay::Long => home.attach(who).await?,
+        };
         let access = async {
-            let project = self.choose(settings, scope, &local).await?;
-            let (client, key) = local.project(&project).await?;
+            let project = self.choose(settings, scope, &attached.local).await?;
+            let (client, key) = attached.local.project(&project).await?;
             Ok((project, client, key))
         };
         match access.await {
             Ok((project, client, key)) => {
-                let embedded = EmbeddedRelay { home, local, project, host };
+                let Attached { local, host, visit } = attached;
+                let embedded = EmbeddedRelay { home, local, project, host, visit };
                 Ok(Connected { client, key, embedded: Some(embedded) })
             }
             Err(error) => {
-                if let Some(host) = host {
-                    host.end().await;
-                }
+                attached.end().await;
                 Err(error)
             }
         }

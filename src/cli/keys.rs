@@ -92,7 +92,7 @@ async fn in_store(context: &Context, text: &str, command: &KeysCommand) -> Resul
 
 /// On this machine's own relay: through whoever hosts it, else in this process.
 async fn at_home(context: &Context, command: &KeysCommand) -> Result<Done, CliError> {
-    let attached = Home::of_person(context, &context.settings()?)?.attach("keys").await?;
+    let attached = Home::of_person(context, &context.settings()?)?.visit("keys").await?;
     let local = &attached.local;
     let done = async {
         Ok(match command {
@@ -102,9 +102,7 @@ async fn at_home(context: &Context, command: &KeysCommand) -> Result<Done, CliEr
         })
     };
     let done = done.await;
-    if let Some(host) = attached.host {
-        host.end().await;
-    }
+    attached.end().await;
     done
 }
 

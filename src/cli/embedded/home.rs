@@ -10,7 +10,7 @@ use url::Url;
 
 use super::host::Host;
 use super::local::Local;
-use super::lock::Locks;
+use super::lock::{Locks, Visit};
 use super::proof::{LocalGuard, hex};
 use super::state::{RelayFile, RelayState};
 use crate::cli::config::Settings;
@@ -50,6 +50,18 @@ pub struct Attached {
     pub local: Local,
     /// The host, when it is this process.
     pub host: Option<Host>,
+    /// Held by commands that end soon: a host waits for them.
+    pub visit: Option<Visit>,
+}
+
+impl Attached {
+    /// Leaves; a relay that this process hosts ends.
+    pub async fn end(self) {
+        drop(self.visit);
+        if let Some(host) = self.host {
+            host.end().await;
+        }
+    }
 }
 
 impl Home {
@@ -90,6 +102,15 @@ impl Home {
         &self.locks
     }
 
+    /// [`Home::attach`] for a command that ends soon: the host, whoever it is, stays until it has.
+    pub async fn visit(&self, who: &'static str) -> Result<Attached, CliError> {
+        let locks = self.locks.clone();
+        let visit = tokio::task::spawn_blocking(move || locks.visit()).await;
+        let visit = visit.map_err(|error| CliError::internal(error.to_string()))?;
+        let visit = visit.map_err(|error| self.broken(&error))?;
+        Ok(Attached { visit: Some(visit), ..self.attach(who).await? })
+    }
+
     /// Joins whoever hosts; when nobody does, hosts. `who` is the command's name.
     pub async fn attach(&self, who: &'static str) -> Result<Attached, CliError> {
         let give_up = tokio::time::Instant::now() + PATIENCE;
@@ -97,10 +118,10 @@ impl Home {
             if let Some(lock) = self.locks.try_take().map_err(|error| self.broken(&error))? {
                 let host = Host::start(self, lock, who).await?;
                 let local = self.local(host.url())?;
-                return Ok(Attached { local, host: Some(host) });
+                return Ok(Attached { local, host: Some(host), visit: None });
             }
             match self.join().await {
-                Ok(local) => return Ok(Attached { local, host: None }),
+                Ok(local) => return Ok(Attached { local, host: None, visit: None }),
                 // It starts or it ends; either way the next look shows more.
                 Err(error) if tokio::time::Instant::now() >= give_up || error.kind() == Kind::Usage => {
                     return Err(error);

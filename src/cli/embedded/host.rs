@@ -11,7 +11,7 @@ use url::Url;
 
 use super::admin::{self, Doorkeeper};
 use super::home::Home;
-use super::lock::Lock;
+use super::lock::{Lock, Locks};
 use super::state::RelayState;
 use crate::cli::config;
 use crate::cli::error::CliError;
@@ -25,6 +25,9 @@ pub const DEFAULT_PORT: u16 = 4750;
 const PORT_PATIENCE: Duration = Duration::from_millis(500);
 /// How often it is tried meanwhile.
 const PORT_RETRY: Duration = Duration::from_millis(20);
+
+/// How long visitors may take before the host ends all the same.
+const VISITS: Duration = Duration::from_secs(5);
 
 /// How the host is reached, beyond what an embedded relay needs.
 #[derive(Clone, Debug)]
@@ -63,6 +66,7 @@ pub struct Host {
     stop: CancellationToken,
     asked: CancellationToken,
     server: JoinHandle<()>,
+    locks: Locks,
     lock: Lock,
 }
 
@@ -98,7 +102,7 @@ impl Host {
         };
         home.file.write(&state, &*home.dice).map_err(|error| home.broken(&error))?;
         let public_url = door.public_url.unwrap_or_else(|| shown(address));
-        Ok(Self { url, public_url, address, relay, stop, asked, server, lock })
+        Ok(Self { url, public_url, address, relay, stop, asked, server, locks: home.locks.clone(), lock })
     }
 
     /// Where clients on this machine reach it.
@@ -131,15 +135,19 @@ impl Host {
         let _how = (&mut self.server).await;
     }
 
-    /// Stops: parked polls answer early, requests that run are finished, the store is closed, the lock let go.
+    /// Stops: commands that are about to end may do so, parked polls answer early, requests that run are finished, the
+    /// store is closed, the lock let go.
     pub async fn end(self) {
-        let Self { relay, stop, server, lock, .. } = self;
+        let Self { relay, stop, server, locks, lock, .. } = self;
+        let alone = tokio::task::spawn_blocking(move || locks.after_visits());
+        let alone = tokio::time::timeout(VISITS, alone).await;
         stop.cancel();
         if let Err(error) = server.await {
             tracing::error!(%error, "the relay ended badly");
         }
         drop(relay);
         drop(lock);
+        drop(alone);
     }
 }
 

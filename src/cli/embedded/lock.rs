@@ -2,6 +2,9 @@
 //!
 //! A second lock, the claim, settles who is next: whoever holds it gets the first one as soon as it is free, before
 //! everybody else who waits. `serve` claims, then asks the host to hand over.
+//!
+//! A third one counts visitors: commands that are about to end hold it together, and a host that ends waits for them,
+//! so that none is cut off half-way.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -17,17 +20,26 @@ pub struct Lock(#[expect(dead_code, reason = "closing the file releases the lock
 #[derive(Debug)]
 pub struct Claim(#[expect(dead_code, reason = "closing the file releases the claim")] File);
 
-/// The two lock files of a state directory.
+/// A short stay at whoever hosts; ends when dropped.
+#[derive(Debug)]
+pub struct Visit(#[expect(dead_code, reason = "closing the file ends the visit")] File);
+
+/// The lock files of a state directory.
 #[derive(Clone, Debug)]
 pub struct Locks {
     lock: PathBuf,
     claim: PathBuf,
+    visitors: PathBuf,
 }
 
 impl Locks {
     /// The locks in this directory.
     pub fn in_dir(dir: &Path) -> Self {
-        Self { lock: dir.join("relay.lock"), claim: dir.join("relay.claim") }
+        Self {
+            lock: dir.join("relay.lock"),
+            claim: dir.join("relay.claim"),
+            visitors: dir.join("relay.visitors"),
+        }
     }
 
     /// The lock, if nobody holds or claims it.
@@ -65,6 +77,20 @@ impl Locks {
         let file = open(&self.lock)?;
         file.lock()?;
         Ok(Lock(file))
+    }
+
+    /// Begins a visit. Blocks the thread while a host ends.
+    pub fn visit(&self) -> io::Result<Visit> {
+        let file = open(&self.visitors)?;
+        file.lock_shared()?;
+        Ok(Visit(file))
+    }
+
+    /// Returns once all visits have ended; until the returned one is dropped no new one begins. Blocks the thread.
+    pub fn after_visits(&self) -> io::Result<Visit> {
+        let file = open(&self.visitors)?;
+        file.lock()?;
+        Ok(Visit(file))
     }
 
     /// Whether anybody holds the lock.
@@ -115,6 +141,24 @@ mod tests {
         drop(second);
         for_long.1.recv().unwrap();
         waiter.join().unwrap();
+    }
+
+    #[test]
+    fn a_host_that_ends_waits_for_visitors() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks = Locks::in_dir(dir.path());
+        let (one, two) = (locks.visit().unwrap(), locks.visit().unwrap());
+        let (ending, ended) = (locks, std::sync::mpsc::channel());
+        let host = std::thread::spawn(move || {
+            let alone = ending.after_visits().unwrap();
+            ended.0.send(()).unwrap();
+            drop(alone);
+        });
+        drop(one);
+        assert!(ended.1.try_recv().is_err());
+        drop(two);
+        ended.1.recv().unwrap();
+        host.join().unwrap();
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::Format;
 use crate::cli::config::Settings;
-use crate::cli::connect::Scope;
+use crate::cli::connect::{Scope, Stay};
 use crate::cli::context::Context;
 use crate::cli::embedded::home::Temporary;
 use crate::cli::embedded::{Home, Host, steward};
@@ -134,7 +134,7 @@ async fn reach(context: &Context, settings: &Settings, args: &ListenArgs) -> Res
         let embedded = Hosted { home, host: attached.host, temporary: Some(temporary) };
         return Ok(Reached { client, key, name: "isolated".to_owned(), embedded: Some(embedded) });
     }
-    let connected = context.connect(settings, Scope::Here, "listen").await?;
+    let connected = context.connect(settings, Scope::Here, Stay::Long, "listen").await?;
     let name = match &connected.embedded {
         Some(_) => "embedded".to_owned(),
         None => connected.client.url().to_string(),
