@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::Shared;
 use crate::clock::Timestamp;
 use crate::retry::Backoff;
+use crate::store::tx::Tx;
 use crate::store::{Durability, StoreError, dispatch};
 use crate::wake::Topic;
 
@@ -48,6 +49,10 @@ impl Retries {
         self.lock().remove(&stream);
     }
 
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     fn next(&self) -> Option<Timestamp> {
         self.lock().values().map(|(_, at)| *at).min()
     }
@@ -61,15 +66,16 @@ impl Retries {
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut arrived = shared.store.wake().subscribe(Topic::Arrived);
     while !stop.is_cancelled() {
-        let busy = match tick(&shared).await {
-            Ok(report) => report.dispatched > 0,
+        let more = match tick(&shared).await {
+            // Less than a batch: every stream was emptied, and what came since has been told.
+            Ok(report) => report.dispatched >= BATCH,
             Err(error) => {
                 tracing::warn!(%error, "the streams can't be looked at now");
                 shared.retries.note(NO_STREAM, shared.clock.now(), &shared);
                 false
             }
         };
-        if busy {
+        if more {
             continue;
         }
         let fallback = shared.clock.now() + shared.settings.fallback_poll;
@@ -85,18 +91,35 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
 /// Stands for "no stream could even be read" among the retries.
 const NO_STREAM: i64 = -1;
 
-/// One round over every stream that is behind.
+/// One round over every stream that is behind: all of them in one transaction, or, where one of them fails, each in
+/// its own.
 pub(super) async fn tick(shared: &Arc<Shared>) -> Result<TickReport, StoreError> {
+    if shared.retries.is_empty() {
+        let (now, ids) = (shared.clock.now(), shared.ids.clone());
+        let all = move |tx: &mut dyn Tx| {
+            let mut dispatched = 0;
+            for stream in dispatch::behind(tx, STREAMS)? {
+                dispatched += dispatch::advance(tx, stream, BATCH, now, &ids)?;
+            }
+            Ok(dispatched)
+        };
+        if let Ok(dispatched) = shared.store.write(Durability::Relaxed, all).await {
+            return Ok(TickReport { dispatched, ..TickReport::default() });
+        }
+    }
+    each_by_itself(shared).await
+}
+
+async fn each_by_itself(shared: &Arc<Shared>) -> Result<TickReport, StoreError> {
     let mut report = TickReport::default();
-    let streams = shared.store.read(|tx| dispatch::behind(tx, STREAMS)).await?;
-    for stream in streams {
+    for stream in shared.store.read(|tx| dispatch::behind(tx, STREAMS)).await? {
         let now = shared.clock.now();
         if !shared.retries.is_due(stream, now) {
             report.waiting += 1;
             continue;
         }
         let ids = shared.ids.clone();
-        let step = move |tx: &mut dyn crate::store::tx::Tx| dispatch::advance(tx, stream, BATCH, now, &ids);
+        let step = move |tx: &mut dyn Tx| dispatch::advance(tx, stream, BATCH, now, &ids);
         match shared.store.write(Durability::Relaxed, step).await {
             Ok(count) => {
                 report.dispatched += count;
