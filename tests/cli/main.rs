@@ -17,3 +17,5 @@ mod keys;
 mod listen;
 mod relay;
 mod running;
+#[cfg(target_os = "linux")]
+mod terminal;

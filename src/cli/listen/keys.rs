@@ -1,5 +1,7 @@
 //! Key strokes while `listen` runs on a terminal: `r` replay last, `p` pause, `c` copy as curl, `?`.
 
+use std::io::IsTerminal;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::sync::mpsc;
@@ -18,6 +20,15 @@ const HELP: &str = "r replay the last event · p pause or go on · c copy the la
 /// A longer body is left out of a copied command.
 const MAX_COPIED: usize = 64 << 10;
 
+/// Said once `listen` is ready.
+pub(super) const SHORT_HELP: &str = "  keys: r replay last · p pause · c copy as curl · ? help";
+
+/// Whether a person sits at a terminal and may press keys.
+pub(super) fn wanted(context: &Context, format: Format) -> bool {
+    let for_people = matches!(format, Format::Human | Format::Compact) && context.printer.is_terminal();
+    for_people && context.env.os("TERM").is_none_or(|term| term != "dumb") && std::io::stdin().is_terminal()
+}
+
 /// Reads keys until dropped; `None` where no person sits at a terminal.
 pub(super) fn start(
     context: &Context,
@@ -26,8 +37,7 @@ pub(super) fn start(
     client: Client,
     last: LastAnswer,
 ) -> Option<KeyReader> {
-    let for_people = matches!(format, Format::Human | Format::Compact) && context.printer.is_terminal();
-    if !for_people || context.env.os("TERM").is_some_and(|term| term == "dumb") {
+    if !wanted(context, format) {
         return None;
     }
     let (to, from) = mpsc::channel(8);

@@ -57,7 +57,7 @@ fn start(context: &Context, args: &ListenArgs, format: Format) -> Result<Exit, C
     }
     let plan = Plan::read(context, &settings, args)?;
     let timing = context.env.timing()?;
-    let look = look(context, &settings, args, &plan)?;
+    let look = look(context, &settings, args, &plan, format)?;
     context.block_on(async {
         let signals = signals::listen()?;
         let relay = reach(context, &settings, args).await?;
@@ -75,14 +75,22 @@ fn print_secret(context: &Context, settings: &Settings, args: &ListenArgs) -> Re
 }
 
 /// What is shown beside the events; the secret is written where the app reads it, or shown, never both.
-fn look(context: &Context, settings: &Settings, args: &ListenArgs, plan: &Plan) -> Result<Look, CliError> {
+fn look(
+    context: &Context,
+    settings: &Settings,
+    args: &ListenArgs,
+    plan: &Plan,
+    format: Format,
+) -> Result<Look, CliError> {
+    let keys = keys::wanted(context, format).then(|| keys::SHORT_HELP.to_owned());
     Ok(Look {
         style: context.printer.style(),
         secret: secret_line(context, settings, &plan.sign)?,
+        embedded: false,
+        at_ready: keys.into_iter().collect(),
         routes: plan.routes.len(),
         body: args.print_body,
         headers: args.print_headers,
-        ..Look::default()
     })
 }
 

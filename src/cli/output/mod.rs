@@ -79,7 +79,9 @@ impl Printer {
     /// Hands base64 text to the terminal's clipboard (OSC 52); a terminal that doesn't know that ignores it.
     pub fn clipboard(&self, base64: &str) {
         if self.terminal {
-            let _ignored = io::stdout().lock().write_all(format!("\u{1b}]52;c;{base64}\u{7}").as_bytes());
+            let mut out = io::stdout().lock();
+            let sequence = format!("\u{1b}]52;c;{base64}\u{7}");
+            let _ignored = out.write_all(sequence.as_bytes()).and_then(|()| out.flush());
         }
     }
 
