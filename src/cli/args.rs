@@ -92,6 +92,8 @@ pub enum Command {
     Keys(KeysArgs),
     /// Serve a relay, for a team or for this machine
     Serve(ServeArgs),
+    /// Show the relay, its sources and who listens
+    Status,
     /// Show the version
     Version,
 }

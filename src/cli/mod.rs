@@ -31,6 +31,7 @@ pub mod render;
 pub mod secret;
 pub mod serve;
 pub mod signals;
+mod status;
 mod store;
 mod usage;
 mod version;
@@ -69,6 +70,7 @@ fn run(command: &Command, context: &Context) -> Result<Exit, CliError> {
         Command::Keys(args) => keys::run(context, args),
         Command::Listen(args) => listen::run(context, args),
         Command::Serve(args) => serve::run(context, args),
+        Command::Status => status::run(context),
         Command::Version => version::run(context),
     }
 }

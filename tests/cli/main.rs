@@ -17,5 +17,7 @@ mod keys;
 mod listen;
 mod relay;
 mod running;
+#[cfg(unix)]
+mod status;
 #[cfg(target_os = "linux")]
 mod terminal;
