@@ -1,6 +1,7 @@
 //! Time and chance as the domain sees them: a [`Timestamp`], a [`Clock`] to ask, [`Dice`] to throw.
 //! The real ones live in [`crate::system`]; tests bring [`ManualClock`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -108,23 +109,38 @@ pub struct ManualClock(Arc<Mutex<Manual>>);
 #[derive(Debug, Default)]
 struct Manual {
     now: Timestamp,
-    sleepers: Vec<Waker>,
+    next_id: u64,
+    sleepers: BTreeMap<u64, Sleeper>,
+}
+
+#[derive(Debug)]
+struct Sleeper {
+    at: Timestamp,
+    waker: Waker,
 }
 
 impl ManualClock {
     /// A clock that stands at `now`.
     pub fn at(now: Timestamp) -> Self {
-        Self(Arc::new(Mutex::new(Manual { now, sleepers: Vec::new() })))
+        Self(Arc::new(Mutex::new(Manual { now, ..Manual::default() })))
     }
 
     /// Moves on by `by` and wakes whoever waited for a moment that has come.
     pub fn advance(&self, by: Duration) {
-        let sleepers = {
+        let due: Vec<Waker> = {
             let mut manual = self.lock();
             manual.now = manual.now + by;
-            std::mem::take(&mut manual.sleepers)
+            let now = manual.now;
+            manual.sleepers.extract_if(.., |_, sleeper| sleeper.at <= now).map(|(_, s)| s.waker).collect()
         };
-        sleepers.into_iter().for_each(Waker::wake);
+        due.into_iter().for_each(Waker::wake);
+    }
+
+    /// The moments that somebody waits for now, earliest first: a test sees by them that a task is parked.
+    pub fn awaited(&self) -> Vec<Timestamp> {
+        let mut moments: Vec<_> = self.lock().sleepers.values().map(|sleeper| sleeper.at).collect();
+        moments.sort_unstable();
+        moments
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Manual> {
@@ -138,13 +154,19 @@ impl Clock for ManualClock {
     }
 
     fn sleep_until(&self, at: Timestamp) -> Sleep {
-        Box::pin(ManualSleep { clock: self.clone(), at })
+        let id = {
+            let mut manual = self.lock();
+            manual.next_id += 1;
+            manual.next_id
+        };
+        Box::pin(ManualSleep { clock: self.clone(), at, id })
     }
 }
 
 struct ManualSleep {
     clock: ManualClock,
     at: Timestamp,
+    id: u64,
 }
 
 impl Future for ManualSleep {
@@ -154,8 +176,14 @@ impl Future for ManualSleep {
         if manual.now >= self.at {
             return Poll::Ready(());
         }
-        manual.sleepers.push(cx.waker().clone());
+        manual.sleepers.insert(self.id, Sleeper { at: self.at, waker: cx.waker().clone() });
         Poll::Pending
+    }
+}
+
+impl Drop for ManualSleep {
+    fn drop(&mut self) {
+        self.clock.lock().sleepers.remove(&self.id);
     }
 }
 
@@ -169,6 +197,21 @@ mod tests {
         assert_eq!(at.to_string(), "2025-10-09T08:53:20.000Z");
         assert_eq!(Timestamp::parse("2025-10-09T10:53:20+02:00"), Some(at));
         assert_eq!(Timestamp::parse("yesterday"), None);
+    }
+
+    #[test]
+    fn a_manual_clock_wakes_who_is_due_and_forgets_who_left() {
+        let clock = ManualClock::at(Timestamp::from_millis(0));
+        let mut cx = Context::from_waker(Waker::noop());
+        let moment = Timestamp::from_millis;
+        let (mut soon, mut late) = (clock.sleep_until(moment(10)), clock.sleep_until(moment(20)));
+        assert!(soon.as_mut().poll(&mut cx).is_pending() && late.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(clock.awaited(), [moment(10), moment(20)]);
+        clock.advance(Duration::from_millis(10));
+        assert!(soon.as_mut().poll(&mut cx).is_ready() && late.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(clock.awaited(), [moment(20)]);
+        drop(late);
+        assert_eq!(clock.awaited(), []);
     }
 
     #[test]

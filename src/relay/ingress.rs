@@ -1,4 +1,5 @@
 //! `POST /api/webhooks/{slug}[/anything]`: known source, whole body, good signature, on disk, 202; in that order.
+//! Whatever fails in between is no 2xx, and nothing was taken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +7,12 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, StatusCode, Uri, header, request::Parts};
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, Uri, request::Parts};
 
 use super::Shared;
 use super::api::error::Failure;
+use super::body::{self, BodyError, BodyLimits};
 use super::sources::Live;
 use crate::headers::Headers;
 use crate::id::Kind;
@@ -23,21 +24,28 @@ use crate::store::{Durability, events};
 
 /// The path before a source's slug.
 const PREFIX: &str = "/api/webhooks/";
-/// What is read of a refused body, so that the sender gets to read the answer.
-const MAX_DISCARDED: u64 = 1 << 30;
-/// For how long.
-const DISCARD_DEADLINE: Duration = Duration::from_secs(20);
-
+/// The methods with which a webhook may come.
+const METHODS: [Method; 3] = [Method::POST, Method::PUT, Method::PATCH];
+/// With these a provider only looks whether somebody is there, before it saves the address.
+const PROBES: [Method; 2] = [Method::GET, Method::HEAD];
 /// Takes one webhook in.
 pub(super) async fn take(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let (slug, path) = split(&parts.uri);
-    let live = shared.live_source(slug).await?.filter(|live| live.row.enabled);
+    let live = shared.live_source(slug).await.map_err(|error| Failure::not_taken(&error))?;
+    let live = live.filter(|live| live.row.enabled);
     let Some(live) = live else {
         return Err(Failure::new(Code::NotFound, "no source has this address"));
     };
     if !live.scheme.is_signed() {
         shared.settings.check_unsigned(&parts.headers)?;
+    }
+    if PROBES.contains(&parts.method) {
+        return Ok(StatusCode::OK.into_response());
+    }
+    if !METHODS.contains(&parts.method) {
+        return Err(Failure::new(Code::MethodNotAllowed, "a webhook comes with POST; nothing was stored")
+            .allow("GET, HEAD, POST, PUT, PATCH"));
     }
     let limit = live.row.max_body_bytes;
     let body = read_body(&shared, &parts.headers, body, limit).await?;
@@ -45,7 +53,8 @@ pub(super) async fn take(State(shared): State<Arc<Shared>>, request: Request) ->
     verify(&shared, &live, &parts, &headers, &body)?;
     let facts = signature::facts(live.scheme, &headers, &body);
     let event = new_event(&shared, &live, &parts, path, headers, facts, body);
-    let appended = shared.store.write(Durability::Promised, move |tx| events::append(tx, &event)).await?;
+    let appended = shared.store.write(Durability::Promised, move |tx| events::append(tx, &event)).await;
+    let appended = appended.map_err(|error| Failure::not_taken(&error))?;
     let receipt = Accepted {
         status: "accepted".to_owned(),
         event_id: appended.event_id,
@@ -112,55 +121,16 @@ fn new_event(
     }
 }
 
-/// The whole body under the cap; refused bodies are read on and thrown away, so that the sender sees the answer
-/// instead of a reset.
-async fn read_body(
-    shared: &Shared,
-    headers: &HeaderMap,
-    mut body: Body,
-    limit: u64,
-) -> Result<Bytes, Failure> {
-    let announced =
-        headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
-    if announced.is_some_and(|length: u64| length > limit) {
-        if !headers.contains_key(header::EXPECT) {
-            discard(body).await;
+async fn read_body(shared: &Shared, headers: &HeaderMap, body: Body, limit: u64) -> Result<Bytes, Failure> {
+    let settings = &shared.settings;
+    let limits = BodyLimits { bytes: limit, stall: settings.body_stall, deadline: settings.body_deadline };
+    body::read(headers, body, limits).await.map_err(|error| match error {
+        BodyError::TooLarge => too_large(limit),
+        BodyError::TooSlow => {
+            Failure::new(Code::RequestTimeout, "the body came too slowly; nothing was stored")
         }
-        return Err(too_large(limit));
-    }
-    let deadline = tokio::time::Instant::now() + shared.settings.body_deadline;
-    // Announced and within the cap: no copy, no growth.
-    let mut whole = BytesMut::with_capacity(usize::try_from(announced.unwrap_or(0)).unwrap_or(0));
-    loop {
-        let stall = tokio::time::Instant::now() + shared.settings.body_stall;
-        let Ok(frame) = tokio::time::timeout_at(stall.min(deadline), body.frame()).await else {
-            return Err(Failure::new(Code::RequestTimeout, "the body came too slowly; nothing was stored"));
-        };
-        let Some(frame) = frame else { return Ok(whole.freeze()) };
-        let frame = frame
-            .map_err(|_| Failure::new(Code::InvalidRequest, "the body broke off; nothing was stored"))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if (whole.len() + data.len()) as u64 > limit {
-            drop(whole);
-            discard(body).await;
-            return Err(too_large(limit));
-        }
-        whole.extend_from_slice(&data);
-    }
-}
-
-async fn discard(mut body: Body) {
-    let read_on = async {
-        let mut left = MAX_DISCARDED;
-        while let Some(Ok(frame)) = body.frame().await {
-            left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
-            if left == 0 {
-                return;
-            }
-        }
-    };
-    // Whoever sends for longer than this doesn't read the answer anyway.
-    let _ = tokio::time::timeout(DISCARD_DEADLINE, read_on).await;
+        BodyError::Broken => Failure::new(Code::InvalidRequest, "the body broke off; nothing was stored"),
+    })
 }
 
 fn too_large(limit: u64) -> Failure {

@@ -4,6 +4,7 @@
 mod admin;
 pub(crate) mod api;
 mod auth;
+mod body;
 mod cache;
 mod dispatch;
 mod doors;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{TestRelay, ack};
+use crate::harness::ack;
 use crate::on_both_engines;
 
 on_both_engines! {

@@ -1,6 +1,6 @@
 //! The relay in process: its router, on both engines, with a clock that stands until a test moves it.
 #![allow(unreachable_pub, missing_debug_implementations, reason = "a test binary has no outside")]
-#![allow(dead_code, reason = "the harness serves tests to come")]
+#![allow(dead_code, reason = "shared helpers serve some tests only")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,7 +9,13 @@
     reason = "tests"
 )]
 
+mod answer;
+mod bodies;
 mod harness;
+mod ingress;
 mod listeners;
+mod log;
+mod redelivery;
+mod refusals;
 #[path = "../support/store.rs"]
 mod store;

@@ -1,7 +1,7 @@
 //! How a request fails: a code of the one table, a message that says what to do, and where.
 
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 
 use crate::protocol::error::{ApiError, Code, ErrorBody, Issue};
 use crate::store::StoreError;
@@ -21,6 +21,7 @@ struct Inner {
     issues: Vec<Issue>,
     hint: Option<String>,
     retry_after: Option<u32>,
+    allow: Option<HeaderValue>,
 }
 
 impl Failure {
@@ -32,6 +33,7 @@ impl Failure {
             issues: Vec::new(),
             hint: None,
             retry_after: None,
+            allow: None,
         }))
     }
 
@@ -66,13 +68,32 @@ impl Failure {
         &self.0.message
     }
 
+    /// The methods that a path does take (RFC 9110, section 15.5.6).
+    pub(crate) fn allow(mut self, methods: &str) -> Self {
+        self.0.allow = HeaderValue::from_str(methods).ok();
+        self
+    }
+
+    /// A webhook that could not be stored, whatever the cause: the provider shall send it again.
+    pub(crate) fn not_taken(error: &StoreError) -> Self {
+        tracing::error!(%error, "a webhook could not be stored");
+        Self::unavailable()
+    }
+
+    fn unavailable() -> Self {
+        let text = "the relay's store can't be used now; try again shortly";
+        let mut failure = Self::new(Code::Unavailable, text);
+        failure.0.retry_after = Some(RETRY_AFTER_S);
+        failure
+    }
+
     pub(crate) fn code(&self) -> Code {
         self.0.code
     }
 
     /// The answer, once the request's id is known.
     pub(crate) fn answer(&self, request_id: &str) -> Response {
-        let Inner { code, message, param, issues, hint, retry_after } = &*self.0;
+        let Inner { code, message, param, issues, hint, retry_after, allow } = &*self.0;
         let error = ApiError {
             kind: code.kind().to_owned(),
             code: code.text().to_owned(),
@@ -85,7 +106,10 @@ impl Failure {
         let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, axum::Json(ErrorBody { error })).into_response();
         if let Some(seconds) = retry_after {
-            response.headers_mut().insert(http::header::RETRY_AFTER, (*seconds).into());
+            response.headers_mut().insert(header::RETRY_AFTER, (*seconds).into());
+        }
+        if let Some(methods) = allow {
+            response.headers_mut().insert(header::ALLOW, methods.clone());
         }
         response
     }
@@ -102,17 +126,11 @@ impl IntoResponse for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let mut failure = match error {
-            StoreError::Unavailable(_) | StoreError::Conflict(_) => {
-                Self::new(Code::Unavailable, "the relay's store can't be used now; try again shortly")
-            }
-            _ => Self::new(Code::Internal, "the relay failed; its log names this request id"),
-        };
-        if failure.0.code == Code::Unavailable {
-            failure.0.retry_after = Some(RETRY_AFTER_S);
-        }
         // Logged once, here, where the cause leaves our hands.
         tracing::error!(%error, "the store failed a request");
-        failure
+        match error {
+            StoreError::Unavailable(_) | StoreError::Conflict(_) => Self::unavailable(),
+            _ => Self::new(Code::Internal, "the relay failed; its log names this request id"),
+        }
     }
 }

@@ -13,17 +13,19 @@ mod samples;
 mod sources;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::auth::Access;
+use super::body::{self, BodyError, BodyLimits};
 use super::{Shared, health, ingress};
 use crate::id::Kind;
 use crate::protocol::error::Code;
@@ -31,12 +33,14 @@ use crate::protocol::{CURRENT_VERSION, VERSION_HEADER, VERSION_HEADER_ALIAS, VER
 use error::Failure;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// How long an API request's body may take: every answer comes in under 30 s, and a poll waits for 25 of them.
+const BODY_DEADLINE: Duration = Duration::from_secs(4);
 
 /// Every route of the relay.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .nest("/v1", v1(&shared))
-        .route("/api/webhooks/{*rest}", any(ingress_methods))
+        .route("/api/webhooks/{*rest}", any(ingress::take))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(openapi::document))
@@ -66,15 +70,6 @@ fn v1(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
         .layer(from_fn_with_state(Arc::clone(shared), every_api_request))
 }
 
-async fn ingress_methods(state: State<Arc<Shared>>, request: Request) -> Result<Response, Failure> {
-    let takes = [Method::POST, Method::PUT, Method::PATCH];
-    if takes.contains(request.method()) {
-        return ingress::take(state, request).await;
-    }
-    let text = "a webhook comes with POST; nothing was stored";
-    Err(Failure::new(Code::MethodNotAllowed, text))
-}
-
 async fn no_route() -> Failure {
     Failure::new(Code::NotFound, "no such path; the routes are listed in /openapi.json")
 }
@@ -88,21 +83,17 @@ async fn every_request(State(shared): State<Arc<Shared>>, request: Request, next
     let id = shared.ids.make(Kind::Request);
     let mut response = next.run(request).await;
     if let Some(failure) = response.extensions_mut().remove::<Failure>() {
-        let versions: Vec<_> = version_headers(response.headers()).collect();
+        // What inner layers said beside the failure stays: the version, the methods that a path takes.
+        let mut said = std::mem::take(response.headers_mut());
+        said.remove(header::CONTENT_LENGTH);
         response = failure.answer(&id);
-        response.headers_mut().extend(versions);
+        response.headers_mut().extend(said);
         tracing::debug!(request_id = id, code = failure.code().text(), "a request failed");
     }
     if let Ok(value) = HeaderValue::try_from(id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response
-}
-
-fn version_headers(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> + '_ {
-    [VERSION_HEADER, VERSION_HEADER_ALIAS]
-        .into_iter()
-        .filter_map(|name| headers.get(name).map(|value| (HeaderName::from_static(name), value.clone())))
 }
 
 /// Every `/v1` request: a host that may, a version that exists (answered under the name that asked), a valid key.
@@ -114,12 +105,14 @@ async fn every_api_request(
     shared.settings.check_host(request.headers())?;
     let (name, version) = version(request.headers())?;
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let access = shared.access(header).await?;
-    request.extensions_mut().insert(Caller { access, version });
-    let mut response = next.run(request).await;
-    if let Ok(value) = HeaderValue::from_str(version) {
-        response.headers_mut().insert(HeaderName::from_static(name), value);
-    }
+    let mut response = match shared.access(header).await {
+        Ok(access) => {
+            request.extensions_mut().insert(Caller { access, version });
+            next.run(request).await
+        }
+        Err(failure) => failure.into_response(),
+    };
+    response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(version));
     Ok(response)
 }
 
@@ -170,14 +163,23 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
 #[derive(Debug)]
 pub(crate) struct Json(pub(crate) Bytes);
 
-impl<S: Send + Sync> axum::extract::FromRequest<S> for Json {
+impl axum::extract::FromRequest<Arc<Shared>> for Json {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        let body = axum::body::to_bytes(body, limits::MAX_REQUEST_BYTES).await.map_err(|_| {
-            let text = format!("an API request's body is at most {} bytes", limits::MAX_REQUEST_BYTES);
-            Failure::new(Code::BodyTooLarge, text)
+        let limits = BodyLimits {
+            bytes: limits::MAX_REQUEST_BYTES as u64,
+            stall: shared.settings.body_stall,
+            deadline: shared.settings.body_deadline.min(BODY_DEADLINE),
+        };
+        let body = body::read(&parts.headers, body, limits).await.map_err(|error| match error {
+            BodyError::TooLarge => {
+                let text = format!("an API request's body is at most {} bytes", limits.bytes);
+                Failure::new(Code::BodyTooLarge, text)
+            }
+            BodyError::TooSlow => Failure::new(Code::RequestTimeout, "the body came too slowly"),
+            BodyError::Broken => Failure::new(Code::InvalidRequest, "the body broke off"),
         })?;
         if !body.is_empty() && !is_json(&parts.headers) {
             let text = "the body needs `Content-Type: application/json`";
