@@ -129,6 +129,11 @@ impl Relay {
         workers.cancel();
     }
 
+    /// From here on whatever waits in this relay answers early; [`Relay::serve`] does this when it ends.
+    pub fn stop(&self) {
+        self.0.stop.cancel();
+    }
+
     /// Starts the dispatcher and the purge in the background; they end with the token.
     pub fn start_workers(&self) -> CancellationToken {
         let token = self.0.stop.child_token();

@@ -25,6 +25,11 @@ impl Origin {
     pub const fn number(self) -> i64 {
         self as i64
     }
+
+    /// Of the how-many-eth arrival of an event.
+    pub const fn of_arrival(occurrence: i64) -> Self {
+        if occurrence == 1 { Self::Arrival } else { Self::Redelivery }
+    }
 }
 
 /// Streams with events that aren't dispatched, oldest stream first.
@@ -77,7 +82,7 @@ struct Arrival {
 
 impl Arrival {
     fn copy(&self, stream: i64) -> Copy {
-        let origin = if self.occurrence == 1 { Origin::Arrival } else { Origin::Redelivery };
+        let origin = Origin::of_arrival(self.occurrence);
         Copy {
             event: self.event,
             stream,

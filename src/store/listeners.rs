@@ -159,7 +159,7 @@ pub fn open(tx: &mut dyn Tx, open: &Open, ids: &IdMaker) -> Result<Opened, Store
     tx.lock(Lock::Dispatch(&new.environment_id))?;
     let old = match &open.continues {
         None => None,
-        Some(id) => match find(tx, &new.environment_id, id)? {
+        Some(id) => match continued(tx, &new.environment_id, id)? {
             Some(old) if old.expires_at > open.gone_since => Some(old),
             _ => return Ok(Opened::NoSuchListener),
         },
@@ -188,6 +188,22 @@ pub fn open(tx: &mut dyn Tx, open: &Open, ids: &IdMaker) -> Result<Opened, Store
     add_pending(tx, &new.id, pending)?;
     let listener = Box::new(Listener { pending, ..new.clone() });
     Ok(Opened::Open { listener, backlog: stored.len() as u64, others: others.len() as u64, latest })
+}
+
+/// The listener that `continues` means: the one that is named, or the one that took over from it and was never polled.
+/// Then the answer that named the latter was lost, and its client asks once more.
+fn continued(tx: &mut dyn Tx, environment: &str, id: &str) -> Result<Option<Listener>, StoreError> {
+    let Some(mut old) = find(tx, environment, id)? else {
+        return Ok(None);
+    };
+    let heir = format!(
+        "SELECT {COLUMNS} FROM listeners WHERE environment_id = ?1 AND last_polled_at IS NULL
+         AND id = (SELECT continued_by FROM listeners WHERE id = ?2)"
+    );
+    while let Some(row) = tx.first(&heir, args![environment, &old.id])? {
+        old = read(row)?;
+    }
+    Ok(Some(old))
 }
 
 /// When each open listener (but `except`) expires.
@@ -233,9 +249,10 @@ fn take_over(tx: &mut dyn Tx, old: &Listener, new: &Listener) -> Result<u64, Sto
          WHERE listener_id = ?1 AND state = 0"
     );
     let moved = tx.execute(&sql, args![&old.id, &new.id])?;
-    let sql = "UPDATE listeners SET pending = 0, expires_at = ?2 WHERE id = ?1 AND expires_at > ?2";
+    let sql = "UPDATE listeners SET expires_at = ?2 WHERE id = ?1 AND expires_at > ?2";
     tx.execute(sql, args![&old.id, new.created_at])?;
-    tx.execute("UPDATE listeners SET pending = 0 WHERE id = ?1", args![&old.id])?;
+    let sql = "UPDATE listeners SET pending = 0, continued_by = ?2 WHERE id = ?1";
+    tx.execute(sql, args![&old.id, &new.id])?;
     tx.tell(Topic::Environment(new.environment_id.clone()))?;
     Ok(moved)
 }
@@ -243,57 +260,59 @@ fn take_over(tx: &mut dyn Tx, old: &Listener, new: &Listener) -> Result<u64, Sto
 /// The stored events that the new listener gets, oldest first; `None` when `since` names none of this environment.
 fn backlog(tx: &mut dyn Tx, open: &Open, old: Option<&Listener>) -> Result<Option<Vec<Copy>>, StoreError> {
     let new = &open.listener;
-    let mut copies = match (&open.since, old) {
+    let (condition, number) = match (&open.since, old) {
         (None, None) => return Ok(Some(Vec::new())),
-        (None, Some(old)) => {
-            let missed_since = old.last_polled_at.unwrap_or(old.created_at);
-            dispatched(
-                tx,
-                new,
-                "e.created_at >= ?2 AND NOT EXISTS (SELECT 1 FROM listener_deliveries d
-                WHERE d.listener_id = ?3 AND d.event = e.position AND d.occurrence = a.occurrence)",
-                missed_since.millis(),
-                &old.id,
-            )?
-        }
-        (Some(Since::Beginning), _) => dispatched(tx, new, "e.position > ?2 AND ?3 = ''", 0, "")?,
-        (Some(Since::Time(at)), _) => dispatched(tx, new, "e.created_at >= ?2 AND ?3 = ''", at.millis(), "")?,
+        (None, Some(old)) => return missed(tx, new, old).map(Some),
+        (Some(Since::Beginning), _) => ("e.position > ?2", 0),
+        (Some(Since::Time(at)), _) => ("e.created_at >= ?2", at.millis()),
         (Some(Since::Event(id)), _) => {
             let sql = "SELECT position FROM events WHERE environment_id = ?1 AND id = ?2";
             let Some(mut row) = tx.first(sql, args![&new.environment_id, id])? else {
                 return Ok(None);
             };
-            dispatched(tx, new, "e.position > ?2 AND ?3 = ''", row.take(0)?, "")?
+            ("e.position > ?2", row.take(0)?)
         }
     };
-    copies.sort_by_key(|copy| (copy.event, copy.occurrence));
-    Ok(Some(copies))
-}
-
-/// First arrivals that are dispatched, of the sources and types that the listener takes, where `condition` holds.
-fn dispatched(
-    tx: &mut dyn Tx,
-    new: &Listener,
-    condition: &str,
-    number: i64,
-    text: &str,
-) -> Result<Vec<Copy>, StoreError> {
     let sql = format!(
         "SELECT e.position, s.id, a.sequence, a.occurrence, e.size_bytes, e.source, e.type
          FROM events e JOIN streams s ON s.environment_id = e.environment_id AND s.source = e.source
          JOIN arrivals a ON a.stream = s.id AND a.sequence = e.sequence AND a.sequence <= s.dispatched
-         WHERE e.environment_id = ?1 AND {condition}"
+         WHERE e.environment_id = ?1 AND {condition} ORDER BY e.position"
     );
+    let rows = tx.query(&sql, args![&new.environment_id, number])?;
+    copies(new, rows).map(Some)
+}
+
+/// What arrived since the old listener's last poll and never became its own, redeliveries too.
+fn missed(tx: &mut dyn Tx, new: &Listener, old: &Listener) -> Result<Vec<Copy>, StoreError> {
+    // A stream is numbered by the writer, its times are the senders': nearly the same order, so that walking back
+    // from its end for a minute more finds all of them.
+    let sql = "SELECT e.position, s.id, a.sequence, a.occurrence, e.size_bytes, e.source, e.type
+        FROM streams s JOIN arrivals a ON a.stream = s.id AND a.sequence <= s.dispatched AND a.sequence > COALESCE(
+            (SELECT b.sequence FROM arrivals b WHERE b.stream = s.id AND b.arrived_at + 60000 < ?2
+             ORDER BY b.sequence DESC LIMIT 1), 0)
+        JOIN events e ON e.position = a.event
+        WHERE s.environment_id = ?1 AND a.arrived_at >= ?2 AND NOT EXISTS (SELECT 1 FROM listener_deliveries d
+            WHERE d.listener_id = ?3 AND d.event = e.position AND d.occurrence = a.occurrence)
+        ORDER BY e.position, a.occurrence";
+    let since = old.last_polled_at.unwrap_or(old.created_at);
+    let rows = tx.query(sql, args![&new.environment_id, since, &old.id])?;
+    copies(new, rows)
+}
+
+/// Those of the sources and types that the listener takes.
+fn copies(new: &Listener, rows: Vec<Row>) -> Result<Vec<Copy>, StoreError> {
     let takes = Subscriber::from(new);
     let mut copies = Vec::new();
-    for mut row in tx.query(&sql, args![&new.environment_id, number, text])? {
+    for mut row in rows {
         if takes.takes_source(&row.take::<String>(5)?) && takes.takes_type(&row.take::<String>(6)?) {
+            let occurrence = row.take(3)?;
             copies.push(Copy {
                 event: row.take(0)?,
                 stream: row.take(1)?,
                 sequence: row.take(2)?,
-                occurrence: row.take(3)?,
-                origin: Origin::Arrival,
+                occurrence,
+                origin: Origin::of_arrival(occurrence),
                 size: row.take(4)?,
             });
         }

@@ -6,6 +6,7 @@
     clippy::panic,
     clippy::print_stderr,
     clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
     reason = "tests"
 )]
 
@@ -15,7 +16,10 @@ mod harness;
 mod ingress;
 mod listeners;
 mod log;
+mod polls;
 mod redelivery;
 mod refusals;
 #[path = "../support/store.rs"]
 mod store;
+mod takeover;
+mod waits;

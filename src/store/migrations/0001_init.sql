@@ -99,6 +99,8 @@ CREATE TABLE listeners (
     pending {int} NOT NULL,
     expires_at {int} NOT NULL,
     last_polled_at {int},
+    -- The listener that took over from this one.
+    continued_by TEXT,
     created_at {int} NOT NULL
 );
 CREATE INDEX listeners_open ON listeners (environment_id, expires_at);
