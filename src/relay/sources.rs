@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::api::error::Failure;
 use crate::id::Kind;
-use crate::protocol::error::Code;
+use crate::protocol::error::{Code, Issue};
 use crate::protocol::limits;
 use crate::protocol::sources as wire;
 use crate::secret::Secret;
@@ -187,10 +187,23 @@ impl Shared {
             row.dedupe.clone_from(dedupe);
         }
         if let Some(window) = config.dedupe_window_s {
+            let most = self.settings.event_retention.as_secs();
+            if window > most {
+                let text =
+                    format!("must be at most {most}: repeats are recognised by events that are still stored");
+                return Err(wrong("dedupe_window_s", text));
+            }
             row.dedupe_window_s = window;
         }
         if let Some(bytes) = config.max_body_bytes {
-            row.max_body_bytes = bytes.min(self.settings.max_body_bytes);
+            let most = self.settings.max_body_bytes;
+            if bytes > most {
+                return Err(wrong(
+                    "max_body_bytes",
+                    format!("must be at most {most}, the relay's own limit"),
+                ));
+            }
+            row.max_body_bytes = bytes;
         }
         if config.public_url.is_some() {
             row.public_url.clone_from(&config.public_url);
@@ -272,6 +285,10 @@ impl Shared {
     }
 }
 
+fn wrong(field: &str, message: String) -> Failure {
+    Failure::fields(vec![Issue { path: field.to_owned(), message }])
+}
+
 /// A name is a path segment, so it is kept to what needs no escaping.
 fn check_name(name: &str) -> Result<(), Failure> {
     let fits = !name.is_empty()
@@ -284,5 +301,5 @@ fn check_name(name: &str) -> Result<(), Failure> {
     let text = format!(
         "a source's name is 1 to {MAX_NAME} lower-case letters, digits, `-` and `_`, and starts with a letter or digit"
     );
-    Err(Failure::new(Code::InvalidRequest, text).param("name"))
+    Err(wrong("name", text))
 }

@@ -147,7 +147,7 @@ pub fn find(tx: &mut dyn Tx, environment: &str, id_or_name: &str) -> Result<Opti
     tx.first(&sql, args![environment, id_or_name])?.map(read).transpose()
 }
 
-/// One environment's, by name; `after` is an id.
+/// One environment's, by name; `after` is a name.
 pub fn list(
     tx: &mut dyn Tx,
     environment: &str,
@@ -156,7 +156,7 @@ pub fn list(
 ) -> Result<Vec<Source>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM sources WHERE environment_id = ?1
-         AND (?2 = '' OR name > (SELECT s.name FROM sources s WHERE s.id = ?2)) ORDER BY name LIMIT ?3"
+         AND name > ?2 ORDER BY name LIMIT ?3"
     );
     tx.query(&sql, args![environment, after.unwrap_or(""), limit])?.into_iter().map(read).collect()
 }

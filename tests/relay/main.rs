@@ -12,6 +12,8 @@
 
 mod answer;
 mod bodies;
+mod common;
+mod fields;
 mod harness;
 mod ingress;
 mod listeners;

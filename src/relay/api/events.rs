@@ -87,7 +87,8 @@ fn read_search(mut query: Query, environment: &str) -> Result<(Search, Option<St
 impl Shared {
     async fn after_event(&self, mut search: Search, after: Option<String>) -> Result<Search, Failure> {
         if let Some(id) = after {
-            search.after = Some(self.find_event(&search.environment_id, &id).await?.position);
+            let found = self.find_event(&search.environment_id, &id).await;
+            search.after = Some(found.map_err(|failure| failure.param("after"))?.position);
         }
         Ok(search)
     }
@@ -206,12 +207,9 @@ pub(super) async fn create(
 }
 
 fn read_create(fields: &mut Fields<'_>) -> Wanted {
-    let kind = fields.required("type", MAX_TYPE);
-    if kind.chars().any(char::is_control) {
-        fields.issue("type", "must not hold control characters");
-    }
+    let kind = read_type(fields);
     let mut data = read_data(fields);
-    let body = fields.text("body", usize::MAX);
+    let body = fields.string("body");
     if data.is_some() == body.is_some() {
         fields.issue("data", "send either `data` (an envelope is made around it) or `body` (sent as it is)");
     }
@@ -224,6 +222,14 @@ fn read_create(fields: &mut Fields<'_>) -> Wanted {
         }
     }
     Wanted { kind, data: data.unwrap_or_default(), body, source: fields.text("source", MAX_SOURCE) }
+}
+
+fn read_type(fields: &mut Fields<'_>) -> String {
+    let kind = fields.required("type", MAX_TYPE);
+    if kind.chars().any(char::is_control) {
+        fields.issue("type", "must not hold control characters");
+    }
+    kind
 }
 
 fn read_data(fields: &mut Fields<'_>) -> Option<Map<String, Value>> {
@@ -246,7 +252,7 @@ pub(super) async fn test(
 ) -> Result<axum::Json<TestEvent>, Failure> {
     caller.access.need("event:create")?;
     let mut wanted = fields::read(&body, |fields| Wanted {
-        kind: fields.required("type", MAX_TYPE),
+        kind: read_type(fields),
         data: read_data(fields).unwrap_or_default(),
         body: None,
         source: None,

@@ -38,10 +38,12 @@ pub(crate) fn read<T>(body: &[u8], read: impl FnOnce(&mut Fields<'_>) -> T) -> R
 }
 
 impl Fields<'_> {
-    /// Notes what is wrong with a field.
+    /// Notes what is wrong with a field; the first thing is enough.
     pub(crate) fn issue(&mut self, name: &str, message: impl Into<String>) {
         let path = self.path_of(name);
-        self.issues.push(Issue { path, message: message.into() });
+        if !self.issues.iter().any(|known| known.path == path) {
+            self.issues.push(Issue { path, message: message.into() });
+        }
     }
 
     fn path_of(&self, name: &str) -> String {
@@ -69,7 +71,19 @@ impl Fields<'_> {
         match self.value(name)? {
             Value::String(text) if text.chars().count() <= max && !text.contains('\0') => Some(text.clone()),
             _ => {
-                self.issue(name, format!("must be a string of at most {max} characters"));
+                let text = format!("must be a string of at most {max} characters, without NUL");
+                self.issue(name, text);
+                None
+            }
+        }
+    }
+
+    /// A text of any length, which goes where every character may.
+    pub(crate) fn string(&mut self, name: &str) -> Option<String> {
+        match self.value(name)? {
+            Value::String(text) => Some(text.clone()),
+            _ => {
+                self.issue(name, "must be a string");
                 None
             }
         }

@@ -9,6 +9,7 @@ use http::StatusCode;
 
 use super::error::Failure;
 use super::fields::{self, Fields};
+use super::query::Query;
 use super::{Caller, Id, Json};
 use crate::clock::Timestamp;
 use crate::id::{self, Kind};
@@ -23,7 +24,8 @@ use crate::store::listeners::Since;
 const MAX_EVENT_TYPE: usize = 256;
 const MAX_SOURCES: usize = 100;
 const MAX_ID: usize = 100;
-const MAX_ERROR: usize = 5000;
+/// What is kept of an error's text. A longer one is cut: refusing it would refuse the outcome that came with it.
+const KEPT_ERROR: usize = 5000;
 const HIGHEST_BACKLOG: u64 = 1_000_000;
 
 /// Opens a listener.
@@ -119,7 +121,8 @@ fn read_token(fields: &mut Fields<'_>) -> Token {
 fn read_ack(fields: &mut Fields<'_>) -> Ack {
     let token = read_token(fields);
     let status_code = fields.integer("status_code", 100..=599).and_then(|status| u16::try_from(status).ok());
-    let error = fields.text("error", MAX_ERROR);
+    let error =
+        fields.string("error").map(|text| text.replace('\0', "\u{fffd}").chars().take(KEPT_ERROR).collect());
     if fields.value("duration_ms").is_none() {
         fields.issue("duration_ms", "is required");
     }
@@ -146,13 +149,25 @@ pub(super) async fn close(
 }
 
 /// Lists the open listeners.
-#[utoipa::path(get, path = "/v1/webhook_listeners", responses((status = 200, body = List<wire::Listener>)))]
+#[utoipa::path(get, path = "/v1/webhook_listeners",
+    params(("limit" = Option<u64>, Query), ("after" = Option<String>, Query)), responses((status = 200, body = List<wire::Listener>)))]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
+    mut query: Query,
 ) -> Result<axum::Json<List<wire::Listener>>, Failure> {
     caller.access.need("webhook:read")?;
-    Ok(axum::Json(List::new(shared.list_listeners(&caller.access).await?, false)))
+    let (after, limit) = (query.text("after"), query.page());
+    query.check()?;
+    let mut open = shared.list_listeners(&caller.access).await?;
+    if let Some(id) = after {
+        let at = open.iter().position(|listener| listener.id == id);
+        let at = at.ok_or_else(|| Failure::not_found("listener").param("after"))?;
+        open.drain(..=at);
+    }
+    let has_more = open.len() as u64 > limit;
+    open.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(axum::Json(List::new(open, has_more)))
 }
 
 /// Shows an open listener.

@@ -155,7 +155,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let id = axum::extract::Path::<String>::from_request_parts(parts, state).await;
-        id.map(|path| Self(path.0)).map_err(|_| Failure::not_found("object"))
+        // No id holds a NUL, and not every store may be asked for one.
+        let id = id.ok().map(|path| path.0).filter(|id| !id.contains('\0'));
+        id.map(Self).ok_or_else(|| Failure::not_found("object"))
     }
 }
 

@@ -24,9 +24,15 @@ impl Query {
         Self { pairs, issues: Vec::new() }
     }
 
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
+    /// The parameter unless it is absent or empty.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         let found = self.pairs.iter().rev().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+        let text = found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())?;
+        if text.contains('\0') {
+            self.issue(name, "must not hold a NUL character".to_owned());
+            return None;
+        }
+        Some(text)
     }
 
     pub(crate) fn integer(&mut self, name: &str, range: RangeInclusive<u64>) -> Option<u64> {

@@ -44,6 +44,10 @@ pub(super) async fn replay(
     let wanted = fields::read(&body, |fields| read(fields, &environment))?;
     let (chosen, has_more) = shared.choose(&environment, wanted.clone()).await?;
     let event_ids: Vec<String> = chosen.iter().map(|event| event.id.clone()).collect();
+    if let Some(id) = &wanted.listener {
+        let open = shared.show_listener(&caller.access, id).await;
+        open.map_err(|failure| failure.param("to.listener"))?;
+    }
     let listeners = shared.hand_on(&environment, &wanted, chosen).await?;
     Ok(axum::Json(EventReplay {
         object: "event_replay".to_owned(),
@@ -72,10 +76,12 @@ fn read(fields: &mut Fields<'_>, environment: &str) -> Wanted {
         limit: limits::MAX_REPLAY,
     };
     let by_range = range.from.is_some() || range.to.is_some();
-    if ids.is_empty() && !by_range {
+    let named =
+        fields.value("event_ids").is_some_and(|list| list.as_array().is_none_or(|list| !list.is_empty()));
+    if !named && !by_range {
         fields.issue("event_ids", "name the events, or a range with `from` (and `to_time`)");
     }
-    if !ids.is_empty() && by_range {
+    if named && by_range {
         fields.issue("from", "can't be combined with `event_ids`");
     }
     let limit = fields.integer("limit", 1..=limits::MAX_REPLAY).unwrap_or(limits::MAX_REPLAY);

@@ -16,6 +16,7 @@ use crate::clock::Timestamp;
 use crate::headers::Headers;
 use crate::protocol::sources as wire;
 use crate::protocol::{Deleted, List};
+use crate::relay::sources::MAX_NAME;
 use crate::relay::{Shared, SourceConfig};
 use crate::secret::Secret;
 use crate::signature::Request;
@@ -28,7 +29,7 @@ const LONGEST_WINDOW_S: u64 = 30 * 86_400;
 
 fn read_config(fields: &mut Fields<'_>) -> SourceConfig {
     let config = SourceConfig {
-        name: fields.text("name", MAX_URL).unwrap_or_default(),
+        name: fields.text("name", MAX_NAME).unwrap_or_default(),
         scheme: fields.text("scheme", MAX_URL).unwrap_or_default(),
         secrets: fields.texts("secrets", MAX_SECRETS, MAX_SECRET).into_iter().map(Secret::new).collect(),
         dedupe: fields.word("dedupe", &["mark", "drop"]),
@@ -44,8 +45,31 @@ fn read_config(fields: &mut Fields<'_>) -> SourceConfig {
     config
 }
 
+/// What changes; what would be ignored is refused instead.
+fn read_change(fields: &mut Fields<'_>, name: &str) -> (SourceConfig, Option<bool>) {
+    let config = read_config(fields);
+    if !config.name.is_empty() && config.name != name {
+        fields.issue("name", "can't be changed: make another source, and remove this one");
+    }
+    some_secret(fields, &config.secrets);
+    (config, fields.flag("enabled"))
+}
+
+/// A list of secrets that is sent holds at least one.
+fn some_secret<T>(fields: &mut Fields<'_>, secrets: &[T]) {
+    if secrets.is_empty()
+        && fields.value("secrets").is_some_and(|value| value.as_array().is_some_and(Vec::is_empty))
+    {
+        fields.issue(
+            "secrets",
+            "must hold at least one secret; to take nothing any more, send `enabled: false`",
+        );
+    }
+}
+
 /// Lists sources by name.
-#[utoipa::path(get, path = "/v1/sources", responses((status = 200, body = List<wire::Source>)))]
+#[utoipa::path(get, path = "/v1/sources",
+    params(("limit" = Option<u64>, Query), ("after" = Option<String>, Query)), responses((status = 200, body = List<wire::Source>)))]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
@@ -55,6 +79,13 @@ pub(super) async fn list(
     let (after, limit) = (query.text("after"), query.page());
     query.check()?;
     let environment = caller.access.environment.id.clone();
+    let after = match after {
+        Some(id) => {
+            let found = shared.find_source(&environment, &id).await;
+            Some(found.map_err(|failure| failure.param("after"))?.name)
+        }
+        None => None,
+    };
     let read =
         move |tx: &mut dyn crate::store::tx::Tx| sources::list(tx, &environment, after.as_deref(), limit + 1);
     let mut rows = shared.store.read(read).await?;
@@ -73,7 +104,7 @@ pub(super) async fn create(
 ) -> Result<Response, Failure> {
     caller.access.need("source:update")?;
     let config = fields::read(&body, |fields| {
-        fields.required("name", MAX_URL);
+        fields.required("name", MAX_NAME);
         fields.required("scheme", MAX_URL);
         read_config(fields)
     })?;
@@ -104,8 +135,8 @@ pub(super) async fn update(
     Json(body): Json,
 ) -> Result<axum::Json<wire::Source>, Failure> {
     caller.access.need("source:update")?;
-    let (config, enabled) = fields::read(&body, |fields| (read_config(fields), fields.flag("enabled")))?;
     let mut row = shared.find_source(&caller.access.environment.id, &id).await?;
+    let (config, enabled) = fields::read(&body, |fields| read_change(fields, &row.name))?;
     row.enabled = enabled.unwrap_or(row.enabled);
     let row = shared.update_source(row, &config).await?;
     Ok(axum::Json(shared.show_source(row)))
@@ -140,7 +171,9 @@ pub(super) async fn rotate(
         if fields.value("secrets").is_none() {
             fields.issue("secrets", "is required: the new secret, as the provider shows it");
         }
-        fields.texts("secrets", MAX_SECRETS, MAX_SECRET)
+        let secrets = fields.texts("secrets", MAX_SECRETS, MAX_SECRET);
+        some_secret(fields, &secrets);
+        secrets
     })?;
     let row = shared.find_source(&caller.access.environment.id, &id).await?;
     let row = shared.rotate_source(row, secrets.into_iter().map(Secret::new).collect()).await?;
@@ -187,11 +220,16 @@ pub(super) async fn sign(
 const STALE: std::time::Duration = std::time::Duration::from_secs(3600);
 
 fn read_signing(fields: &mut Fields<'_>) -> Signing {
-    let encoded = fields.text("body_base64", usize::MAX).unwrap_or_default();
+    if fields.value("body_base64").is_none() {
+        fields.issue("body_base64", "is required: the exact body, which may be empty");
+    }
+    let encoded = fields.string("body_base64").unwrap_or_default();
     let body = STANDARD.decode(encoded).unwrap_or_else(|_| {
         fields.issue("body_base64", "must be standard base64");
         Vec::new()
     });
+    // No scheme that there is signs the path.
+    fields.text("path", MAX_URL);
     let headers = match fields.value("headers").map(|value| serde_json::from_value(value.clone())) {
         Some(Ok(headers)) => headers,
         Some(Err(_)) => {
