@@ -141,6 +141,7 @@ on_both_engines! {
     }
 
     async fn a_body_is_a_json_object(relay: TestRelay) {
+        relay.source("gh", "github").await;
         for body in ["[]", "1", "null", "\"x\"", "{", "{\"a\":1}x", "{'a':1}", "\u{feff}{}", "not JSON s3cret"] {
             for (method, path) in body_routes() {
                 let error = relay.send(method, path, JSON, body).await.refused(Code::InvalidJson);
