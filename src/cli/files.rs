@@ -34,6 +34,14 @@ pub fn state_subdir(env: &Env, name: &str) -> Result<PathBuf, CliError> {
     Ok(dir)
 }
 
+/// `base` with a further extension: `relay` and `lock` make `relay.lock`, `hooks.db` and `lock` make `hooks.db.lock`.
+pub fn beside(base: &Path, extension: &str) -> PathBuf {
+    let mut name = base.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
 /// Replaces `path` by a private file with these bytes; a reader sees the old ones or the new ones.
 pub fn replace(path: &Path, bytes: &[u8], dice: &dyn Dice) -> io::Result<()> {
     let temp = write_beside(path, bytes, dice)?;

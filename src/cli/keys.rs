@@ -13,6 +13,8 @@ use crate::cli::store;
 use crate::protocol::Deleted;
 use crate::protocol::keys::ApiKey;
 use crate::relay::Settings;
+use crate::secret::Secret;
+use crate::store::StoreUrl;
 
 /// `keys`.
 #[derive(Args, Debug)]
@@ -62,11 +64,14 @@ pub(super) fn run(context: &Context, args: &KeysArgs) -> Result<Exit, CliError> 
         return Err(CliError::usage("keys are made on the relay's own machine, never over its API")
             .hint("run this there, without --api-url"));
     }
+    let settings = context.settings()?;
     let done = context.block_on(async {
-        match &args.store {
-            Some(text) => in_store(context, text, &args.command).await,
-            None => at_home(context, &args.command).await,
-        }
+        let home = match args.store.as_deref().map(store::parse).transpose()? {
+            Some(StoreUrl::Postgres(address)) => return in_shared(context, address, &args.command).await,
+            Some(StoreUrl::Sqlite(path)) => Home::of_store(context, &settings, &path)?,
+            None => Home::of_person(context, &settings)?,
+        };
+        at(&home, &args.command).await
     })?;
     match format {
         Format::Json => print_json(context, &done)?,
@@ -75,11 +80,11 @@ pub(super) fn run(context: &Context, args: &KeysArgs) -> Result<Exit, CliError> 
     Ok(Exit::Done)
 }
 
-/// On a store that is named: whoever may open it may do this, also while a relay serves it.
-async fn in_store(context: &Context, text: &str, command: &KeysCommand) -> Result<Done, CliError> {
+/// On a shared store: whoever may open it may do this; relays that serve it are told.
+async fn in_shared(context: &Context, address: Secret, command: &KeysCommand) -> Result<Done, CliError> {
     // Keys have nothing to do with where the relay is bound.
     let settings = Settings { allow_unsigned: true, ..Settings::default() };
-    let admin = store::open(context, &store::parse(text)?, settings).await?.admin();
+    let admin = store::open_shared(context, address, settings).await?.admin();
     Ok(match command {
         KeysCommand::Create { name, env } => Done::Created(make_key(&admin, &new_key(name, env)?).await?),
         KeysCommand::List { env } => Done::Listed(admin.list_keys(env.as_deref()).await?),
@@ -90,9 +95,9 @@ async fn in_store(context: &Context, text: &str, command: &KeysCommand) -> Resul
     })
 }
 
-/// On this machine's own relay: through whoever hosts it, else in this process.
-async fn at_home(context: &Context, command: &KeysCommand) -> Result<Done, CliError> {
-    let attached = Home::of_person(context, &context.settings()?)?.visit("keys").await?;
+/// On a relay of this machine: through whoever hosts it, else in this process.
+async fn at(home: &Home, command: &KeysCommand) -> Result<Done, CliError> {
+    let attached = home.visit("keys").await?;
     let local = &attached.local;
     let done = async {
         Ok(match command {

@@ -18,6 +18,8 @@ mod listen;
 mod relay;
 mod running;
 #[cfg(unix)]
+mod serve;
+#[cfg(unix)]
 mod status;
 #[cfg(target_os = "linux")]
 mod terminal;

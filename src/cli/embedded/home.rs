@@ -1,4 +1,4 @@
-//! The directory of an embedded relay: its store, its keys, its lock and `relay.json`.
+//! The files of a relay on this machine: its store, its keys, its lock and `relay.json`, side by side.
 
 use std::fs;
 use std::io;
@@ -15,6 +15,7 @@ use super::proof::{LocalGuard, hex};
 use super::state::{RelayFile, RelayState};
 use crate::cli::config::Settings;
 use crate::cli::context::Context;
+use crate::cli::env::SECRETS_KEY;
 use crate::cli::error::{CliError, Kind};
 use crate::cli::output::Printer;
 use crate::cli::{files, os};
@@ -30,10 +31,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a process that starts is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// An embedded relay's directory.
+/// The files of a relay on this machine.
 #[derive(Clone, Debug)]
 pub struct Home {
-    pub(super) dir: PathBuf,
+    /// What all their names begin with.
+    base: PathBuf,
+    /// The SQLite database.
+    pub(super) store: PathBuf,
+    /// The keys that seal stored secrets, where the environment brings them.
+    ring: Option<Secret>,
     pub(super) locks: Locks,
     pub(super) file: RelayFile,
     /// The port that settings ask for; 0 = any.
@@ -71,7 +77,19 @@ impl Home {
             u16::try_from(setting.value)
                 .map_err(|_| CliError::usage(format!("relay_port is 0 to 65535 ({})", setting.origin)))
         });
-        Ok(Self::at(files::state_dir(&context.env)?, port.transpose()?, context))
+        Ok(Self::in_dir(&files::state_dir(&context.env)?, port.transpose()?, context))
+    }
+
+    /// The relay on a store of its own, which a `serve` keeps; this person's own when it is that store.
+    pub fn of_store(context: &Context, settings: &Settings, store: &Path) -> Result<Self, CliError> {
+        let own = Self::of_person(context, settings)?;
+        if is_same_file(&own.store, store) {
+            return Ok(own);
+        }
+        check_folder(store)?;
+        let ring = context.env.text(SECRETS_KEY).map_err(|error| CliError::usage(error.to_string()))?;
+        let home = Self::at(store.to_owned(), store.to_owned(), Some(0), context);
+        Ok(Self { ring: ring.map(Secret::new), ..home })
     }
 
     /// A relay that nobody else finds, in a directory that goes with the returned guard.
@@ -81,15 +99,23 @@ impl Home {
         let dir = std::env::temp_dir().join(format!("pullhook-{}", hex(&random)));
         os::make_private_dir(&dir)
             .map_err(|error| CliError::internal(format!("can't make {}: {error}", dir.display())))?;
-        let home = Self::at(dir.clone(), Some(0), context);
+        let home = Self::in_dir(&dir, Some(0), context);
         Ok((home, Temporary(dir)))
     }
 
-    fn at(dir: PathBuf, port: Option<u16>, context: &Context) -> Self {
+    fn in_dir(dir: &Path, port: Option<u16>, context: &Context) -> Self {
+        let base = dir.join("relay");
+        let store = files::beside(&base, "db");
+        Self::at(base, store, port, context)
+    }
+
+    fn at(base: PathBuf, store: PathBuf, port: Option<u16>, context: &Context) -> Self {
         Self {
-            locks: Locks::in_dir(&dir),
-            file: RelayFile::in_dir(&dir),
-            dir,
+            locks: Locks::beside(&base),
+            file: RelayFile::beside(&base),
+            base,
+            store,
+            ring: None,
             port,
             printer: context.printer,
             clock: Arc::clone(&context.clock),
@@ -188,18 +214,23 @@ impl Home {
 
     /// The key from which all local keys are made; made on first use.
     pub(super) fn master(&self) -> Result<Secret, CliError> {
-        self.kept("master.key", || {
+        self.kept("master", || {
             let mut bytes = [0; 32];
             self.dice.fill(&mut bytes);
             Secret::new(hex(&bytes))
         })
     }
 
-    /// The keys that seal stored secrets; made on first use.
+    /// The keys that seal stored secrets: the environment's, else those beside the store, made on first use.
     pub(super) fn ring(&self) -> Result<KeyRing, CliError> {
-        let text = self.kept("secrets.key", || KeyRing::mint(&*self.dice))?;
-        KeyRing::parse(&text)
-            .map_err(|error| CliError::usage(format!("{}: {error}", self.dir.join("secrets.key").display())))
+        let (text, whence) = match &self.ring {
+            Some(given) => (given.clone(), SECRETS_KEY.to_owned()),
+            None => {
+                let path = files::beside(&self.base, "secrets");
+                (self.kept("secrets", || KeyRing::mint(&*self.dice))?, path.display().to_string())
+            }
+        };
+        KeyRing::parse(&text).map_err(|error| CliError::usage(format!("{error} ({whence})")))
     }
 
     /// The key for local administration: the same in every run, so that who joined one host can go on with the next.
@@ -208,19 +239,38 @@ impl Home {
         Ok(Secret::new(format!("phl_{proof}")))
     }
 
-    fn kept(&self, name: &str, make: impl FnOnce() -> Secret) -> Result<Secret, CliError> {
-        let path = self.dir.join(name);
+    fn kept(&self, what: &str, make: impl FnOnce() -> Secret) -> Result<Secret, CliError> {
+        let path = files::beside(&self.base, what);
         keep(&path, make, &*self.dice)
             .map_err(|error| CliError::internal(format!("can't keep {}: {error}", path.display())))
     }
 
     pub(super) fn broken(&self, error: &io::Error) -> CliError {
-        CliError::internal(format!("can't use {}: {error}", self.dir.display()))
+        CliError::internal(format!("can't use {}: {error}", self.base.display()))
+    }
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(a).is_some_and(|a| real(b).is_some_and(|b| a == b))
+}
+
+/// Whoever may write into the folder could put another store there.
+fn check_folder(store: &Path) -> Result<(), CliError> {
+    let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let shown = folder.display();
+    match os::is_writable_by_others(folder) {
+        Ok(false) => Ok(()),
+        Ok(true) => {
+            Err(CliError::usage(format!("others may write into {shown}, where the store is (--store)"))
+                .hint(format!("`chmod go-w {shown}`, or keep the store in a folder of its own")))
+        }
+        Err(error) => Err(CliError::usage(format!("can't use {shown}: {error} (--store)"))),
     }
 }
 
 /// The secret in `path`; made, once, when there is none.
-pub fn keep(path: &Path, make: impl FnOnce() -> Secret, dice: &dyn Dice) -> io::Result<Secret> {
+fn keep(path: &Path, make: impl FnOnce() -> Secret, dice: &dyn Dice) -> io::Result<Secret> {
     if !path.exists() {
         files::create(path, make().expose().as_bytes(), dice)?;
     }

@@ -158,7 +158,7 @@ async fn open(home: &Home, door: &Door, address: SocketAddr) -> Result<(Relay, U
         loopback: address.ip().is_loopback(),
         ..door.settings.clone()
     };
-    let relay = Relay::builder(StoreUrl::Sqlite(home.dir.join("relay.db")))
+    let relay = Relay::builder(StoreUrl::Sqlite(home.store.clone()))
         .settings(settings)
         .clock(std::sync::Arc::clone(&home.clock))
         .dice(std::sync::Arc::clone(&home.dice))

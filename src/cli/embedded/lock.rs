@@ -10,7 +10,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::cli::os;
+use crate::cli::{files, os};
 
 /// The right to hold the store; ends when dropped.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// The locks in this directory.
-    pub fn in_dir(dir: &Path) -> Self {
+    /// The locks beside this store.
+    pub fn beside(base: &Path) -> Self {
         Self {
-            lock: dir.join("relay.lock"),
-            claim: dir.join("relay.claim"),
-            visitors: dir.join("relay.visitors"),
+            lock: files::beside(base, "lock"),
+            claim: files::beside(base, "claim"),
+            visitors: files::beside(base, "visitors"),
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn one_holder_at_a_time_and_the_claim_goes_first() {
         let dir = tempfile::tempdir().unwrap();
-        let locks = Locks::in_dir(dir.path());
+        let locks = Locks::beside(&dir.path().join("relay"));
         assert!(!locks.is_held().unwrap());
         let first = locks.try_take().unwrap().unwrap();
         assert!(locks.is_held().unwrap());
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_host_that_ends_waits_for_visitors() {
         let dir = tempfile::tempdir().unwrap();
-        let locks = Locks::in_dir(dir.path());
+        let locks = Locks::beside(&dir.path().join("relay"));
         let (one, two) = (locks.visit().unwrap(), locks.visit().unwrap());
         let (ending, ended) = (locks, std::sync::mpsc::channel());
         let host = std::thread::spawn(move || {
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn while_it_is_claimed_nobody_else_takes_it() {
         let dir = tempfile::tempdir().unwrap();
-        let locks = Locks::in_dir(dir.path());
+        let locks = Locks::beside(&dir.path().join("relay"));
         let claim = locks.claim().unwrap();
         assert!(locks.try_take().unwrap().is_none());
         drop(claim);

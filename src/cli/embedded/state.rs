@@ -80,9 +80,9 @@ impl RelayState {
 pub struct RelayFile(PathBuf);
 
 impl RelayFile {
-    /// The file in this directory.
-    pub fn in_dir(dir: &Path) -> Self {
-        Self(dir.join("relay.json"))
+    /// The file beside this store.
+    pub fn beside(base: &Path) -> Self {
+        Self(files::beside(base, "json"))
     }
 
     /// What it says; `None` when there is none. One that can't be understood counts as none.
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_the_key_is_not_printed() {
         let dir = tempfile::tempdir().unwrap();
-        let file = RelayFile::in_dir(dir.path());
+        let file = RelayFile::beside(&dir.path().join("relay"));
         assert_eq!(file.read().unwrap(), None);
         let state = RelayState::of_this_process(4750, &Secret::new("planted"), "listen");
         file.write(&state, &SystemDice).unwrap();

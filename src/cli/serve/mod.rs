@@ -21,6 +21,7 @@ use crate::cli::exit::Exit;
 use crate::cli::signals::{self, Signals};
 use crate::cli::store;
 use crate::relay::Settings;
+use crate::secret::Secret;
 use crate::store::StoreUrl;
 
 pub use file::ConfiguredSource;
@@ -64,10 +65,15 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError>
     let options = read(context, args)?;
     context.block_on(async {
         let signals = signals::listen()?;
-        match options.store.clone() {
-            Some(url) => serve_store(context, options, &url, format, signals).await,
-            None => serve_home(context, options, format, signals).await,
-        }
+        let settings = context.settings()?;
+        let home = match options.store.clone() {
+            Some(StoreUrl::Postgres(address)) => {
+                return serve_shared(context, options, address, format, signals).await;
+            }
+            Some(StoreUrl::Sqlite(path)) => Home::of_store(context, &settings, &path)?,
+            None => Home::of_person(context, &settings)?,
+        };
+        serve_home(context, &home, options, format, signals).await
     })
 }
 
@@ -122,11 +128,11 @@ fn settings(file: &ServeFile, allow_unsigned: bool) -> Settings {
     }
 }
 
-/// A store of its own: no lock, no `relay.json`; several relays may share a PostgreSQL one.
-async fn serve_store(
+/// A PostgreSQL store: several relays may share it.
+async fn serve_shared(
     context: &Context,
     options: ServeOptions,
-    url: &StoreUrl,
+    store: Secret,
     format: Format,
     mut signals: Signals,
 ) -> Result<Exit, CliError> {
@@ -138,7 +144,7 @@ async fn serve_store(
         ..options.settings
     };
     let public_url = settings.public_url.clone();
-    let relay = store::open(context, url, settings).await?;
+    let relay = store::open_shared(context, store, settings).await?;
     configure(&relay, &options.sources).await?;
     say_ready(context, format, &shown(address), &public_url, relay.store().engine())?;
     let stop = CancellationToken::new();
@@ -154,16 +160,16 @@ async fn serve_store(
     }
 }
 
-/// This machine's own store, under its lock.
+/// A store on this machine, under its lock.
 async fn serve_home(
     context: &Context,
+    home: &Home,
     options: ServeOptions,
     format: Format,
     mut signals: Signals,
 ) -> Result<Exit, CliError> {
-    let home = Home::of_person(context, &context.settings()?)?;
     let lock = tokio::select! {
-        lock = take_over(context, &home) => lock?,
+        lock = take_over(context, home) => lock?,
         () = signals.first() => return Ok(Exit::Done),
     };
     let door = Door {
@@ -173,7 +179,7 @@ async fn serve_home(
         sources: options.sources,
         yields: false,
     };
-    let mut host = Host::start_with(&home, lock, "serve", door).await?;
+    let mut host = Host::start_with(home, lock, "serve", door).await?;
     say_ready(context, format, &shown(host.address()), host.public_url(), "sqlite")?;
     tokio::select! {
         () = signals.first() => {}
