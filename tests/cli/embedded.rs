@@ -166,3 +166,17 @@ fn many_at_once_share_one_host() {
     }
     assert_eq!(cli.json(&["keys", "list", "-j"]).len(), 8);
 }
+
+#[test]
+fn a_store_of_a_newer_version_is_left_alone() {
+    let cli = Cli::new();
+    assert!(cli.run(&["keys", "list"]).status.success());
+    let store = rusqlite::Connection::open(cli.home().join("state/pullhook/relay.db")).unwrap();
+    store.execute("UPDATE schema_version SET version = 999", []).unwrap();
+    for args in [["keys", "list"].as_slice(), &["listen", "-j"], &["serve", "-j", "--bind", "127.0.0.1:0"]] {
+        let output = cli.run(args);
+        let shown = cli.shown(&output);
+        assert_eq!(output.status.code(), Some(2), "{shown}");
+        assert!(shown.contains("hint: upgrade this pullhook"), "{shown}");
+    }
+}

@@ -23,3 +23,13 @@ mod serve;
 mod status;
 #[cfg(target_os = "linux")]
 mod terminal;
+#[path = "../support/store.rs"]
+#[cfg(unix)]
+#[allow(
+    unreachable_pub,
+    dead_code,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "shared by tests"
+)]
+mod test_store;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::harness::Cli;
 use crate::running::Running;
+use crate::test_store::{Engine, TestStore};
 
 fn served(cli: &Cli, args: &[&str]) -> (Running, String) {
     let mut serve = cli.start(&[&["serve", "--bind", "127.0.0.1:0", "-j"], args].concat());
@@ -170,4 +171,44 @@ fn post(url: &str, body: &[u8], headers: &str) -> u16 {
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
     answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_postgresql_store_is_shared_by_relays() {
+    let Some(database) = TestStore::new(Engine::Postgres) else { return };
+    let cli = Cli::new();
+    let store = database.text();
+    let ring = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let command = |args: &[&str]| {
+        let mut command = cli.command(&[args, &["--store", &store]].concat());
+        command.env("PULLHOOK_SECRETS_KEY", ring);
+        command
+    };
+    let mut serves: Vec<(Running, String)> = (0..2)
+        .map(|_| {
+            let mut serve = Running::start(command(&["serve", "--bind", "127.0.0.1:0", "-j"]));
+            let relay: Value = serde_json::from_str(&serve.line()).unwrap();
+            assert_eq!(relay["store"], "postgres");
+            (serve, relay["url"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    let created = command(&["keys", "create", "-q"]).output().unwrap();
+    let key = String::from_utf8(created.stdout).unwrap().trim().to_owned();
+    let status = |url: &str| {
+        let mut command = cli.command(&["status", "--api-url", url]);
+        command.env("PULLHOOK_API_KEY", &key).output().unwrap().status.code()
+    };
+    assert!(serves.iter().all(|(_, url)| status(url) == Some(0)));
+    let id = {
+        let listed = command(&["keys", "list", "-j"]).output().unwrap();
+        serde_json::from_slice::<Value>(&listed.stdout).unwrap()["id"].as_str().unwrap().to_owned()
+    };
+    assert!(command(&["keys", "revoke", &id]).output().unwrap().status.success());
+    let (last, url) = serves.pop().unwrap();
+    // A notification takes a moment to reach the other process; it does so without anybody asking twice for long.
+    while status(&url) != Some(10) {}
+    assert_eq!(last.interrupt(), Some(0));
+    for (serve, _) in serves {
+        assert_eq!(serve.interrupt(), Some(0));
+    }
 }
