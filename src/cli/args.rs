@@ -6,10 +6,13 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::config_command::ConfigArgs;
+use crate::cli::events::EventsArgs;
 use crate::cli::keys::KeysArgs;
 use crate::cli::listen::ListenArgs;
 use crate::cli::output::Colour;
+use crate::cli::replay::ReplayArgs;
 use crate::cli::serve::ServeArgs;
+use crate::cli::sources::SourcesArgs;
 
 /// `pullhook ...`.
 #[derive(Debug, Parser)]
@@ -92,6 +95,12 @@ pub enum Command {
     Keys(KeysArgs),
     /// Serve a relay, for a team or for this machine
     Serve(ServeArgs),
+    /// Add, list, show, remove sources: who may send here
+    Sources(SourcesArgs),
+    /// List, show and follow events
+    Events(EventsArgs),
+    /// Hand stored events to who listens, once more
+    Replay(ReplayArgs),
     /// Show the relay, its sources and who listens
     Status,
     /// Show the version

@@ -19,18 +19,22 @@ pub mod duration;
 pub mod embedded;
 pub mod env;
 pub mod error;
+mod events;
 pub mod exit;
 pub mod files;
 mod keys;
 pub mod listen;
 mod logging;
+mod moment;
 pub mod os;
 pub mod output;
 pub mod project;
 pub mod render;
+mod replay;
 pub mod secret;
 pub mod serve;
 pub mod signals;
+mod sources;
 mod status;
 mod store;
 mod usage;
@@ -70,6 +74,9 @@ fn run(command: &Command, context: &Context) -> Result<Exit, CliError> {
         Command::Keys(args) => keys::run(context, args),
         Command::Listen(args) => listen::run(context, args),
         Command::Serve(args) => serve::run(context, args),
+        Command::Sources(args) => sources::run(context, args),
+        Command::Events(args) => events::run(context, args),
+        Command::Replay(args) => replay::run(context, args),
         Command::Status => status::run(context),
         Command::Version => version::run(context),
     }
