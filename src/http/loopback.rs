@@ -131,10 +131,13 @@ impl Loopback {
 
     /// Sends one request once, and reads its answer. There is no deadline: the caller drops the future.
     pub async fn send(&self, to: &Endpoint, outgoing: Outgoing) -> Result<Answer, SendError> {
+        let length = HeaderValue::from(outgoing.body.len());
         let mut request = Request::new(Full::new(outgoing.body));
         *request.method_mut() = outgoing.method;
         *request.uri_mut() = outgoing.target;
         *request.headers_mut() = outgoing.headers;
+        // Also where it is 0: an app that reads a body must not have to guess that there is none.
+        request.headers_mut().insert(header::CONTENT_LENGTH, length);
         while let Some(mut connection) = self.take_idle(to) {
             match connection.send(to, request).await {
                 Ok(response) => return Ok(self.finish(to, connection, response).await),

@@ -18,8 +18,18 @@ pub(super) struct Pending {
     pub since: Instant,
     /// Sent before, in a poll whose answer never came.
     pub again: bool,
-    /// To be sent alone: it was in a batch that was refused without naming one.
-    alone: bool,
+    doubt: Doubt,
+}
+
+/// Whether an ack may be what a relay refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// It isn't.
+    None,
+    /// It was in a poll whose refusal named no field; a poll without acks will tell.
+    Suspect,
+    /// The poll without acks was accepted: this one goes alone.
+    Alone,
 }
 
 /// An outcome as the contract allows it: duration and error clamped, an impossible status told in the error.
@@ -54,7 +64,13 @@ impl Acks {
             return;
         }
         let since = Instant::now();
-        self.0.push_back(Pending { event_id: event_id.to_owned(), ack, since, again: false, alone: false });
+        self.0.push_back(Pending {
+            event_id: event_id.to_owned(),
+            ack,
+            since,
+            again: false,
+            doubt: Doubt::None,
+        });
     }
 
     /// Whether none waits.
@@ -75,9 +91,14 @@ impl Acks {
     /// The next batch.
     pub(super) fn take(&mut self) -> Vec<Pending> {
         match self.0.front() {
-            Some(first) if first.alone => self.0.drain(..1).collect(),
+            Some(first) if first.doubt == Doubt::Alone => self.0.drain(..1).collect(),
             _ => {
-                let several = self.0.iter().take(ACKS_PER_POLL).take_while(|pending| !pending.alone).count();
+                let several = self
+                    .0
+                    .iter()
+                    .take(ACKS_PER_POLL)
+                    .take_while(|pending| pending.doubt != Doubt::Alone)
+                    .count();
                 self.0.drain(..several).collect()
             }
         }
@@ -95,7 +116,7 @@ impl Acks {
     }
 
     /// Puts back what a refused poll carried, without the acks at fault, which are returned with what was said of
-    /// them. Those of a refusal that names none are sent one by one; one refused alone is at fault.
+    /// them: those that the refusal names, else one that was sent alone. Otherwise all of them are suspects.
     pub(super) fn refused(
         &mut self,
         batch: Vec<Pending>,
@@ -104,22 +125,22 @@ impl Acks {
         let issues = error.map_or(&[][..], |error| &error.issues);
         let named = |at: usize| {
             let whole = format!("acks.{at}");
-            issues.iter().find(|issue| {
-                issue.path.strip_prefix(&whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            })
+            let is_it = |path: &str| {
+                path.strip_prefix(&whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            issues.iter().find(|issue| is_it(&issue.path)).map(|issue| issue.message.clone())
         };
         let any_named = (0..batch.len()).any(|at| named(at).is_some());
-        let mut at_fault = Vec::new();
-        let mut good = Vec::new();
+        let (mut at_fault, mut good) = (Vec::new(), Vec::new());
         for (at, mut pending) in batch.into_iter().enumerate() {
-            match named(at) {
-                Some(issue) => at_fault.push((pending, issue.message.clone())),
-                None if !any_named && pending.alone => {
-                    let said = error.map_or("refused", |error| &error.message);
-                    at_fault.push((pending, said.to_owned()));
-                }
+            let sent_alone = !any_named && pending.doubt == Doubt::Alone;
+            let said = || error.map_or("refused", |error| &error.message).to_owned();
+            match named(at).or_else(|| sent_alone.then(said)) {
+                Some(said) => at_fault.push((pending, said)),
                 None => {
-                    pending.alone |= !any_named;
+                    if !any_named {
+                        pending.doubt = Doubt::Suspect;
+                    }
                     good.push(pending);
                 }
             }
@@ -128,6 +149,13 @@ impl Acks {
             self.0.push_front(pending);
         }
         at_fault
+    }
+
+    /// A poll without acks ended: when it was accepted, the suspects go one by one, else it wasn't them.
+    pub(super) fn tried_without(&mut self, accepted: bool) {
+        for pending in self.0.iter_mut().filter(|pending| pending.doubt == Doubt::Suspect) {
+            pending.doubt = if accepted { Doubt::Alone } else { Doubt::None };
+        }
     }
 }
 
@@ -184,10 +212,20 @@ mod tests {
         let mut acks = queue(3);
         let batch = acks.take();
         assert!(acks.refused(batch, None).is_empty());
+        acks.tried_without(true);
         let first = acks.take();
         assert_eq!(ids(&first), ["d0"], "one by one");
         assert_eq!(acks.refused(first, Some(&refusal(&[]))).len(), 1);
         assert_eq!(ids(&acks.take()), ["d1"], "never the same body again");
+    }
+
+    #[test]
+    fn acks_are_not_blamed_for_a_refusal_that_comes_without_them_too() {
+        let mut acks = queue(3);
+        let batch = acks.take();
+        assert!(acks.refused(batch, None).is_empty());
+        acks.tried_without(false);
+        assert_eq!(acks.take().len(), 3);
     }
 
     #[test]

@@ -61,9 +61,17 @@ impl Flow {
         let most = if ahead { MAX_LIMIT as usize } else { self.max_in_flight };
         let left = load.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         let most = most.min(left);
-        let room = most.saturating_sub(load.held);
+        // What is parked takes no permit, and is itself no more than that many.
+        let under_way = load.held - load.parked.min(load.held);
+        let mut room = most.saturating_sub(under_way).min(left.saturating_sub(load.held));
         // A claim for every POST that ends would be a poll for every event: wait for half a batch.
-        if ahead && room < most / 2 && load.held > 0 { 0 } else { u32::try_from(room).unwrap_or(MAX_LIMIT) }
+        if ahead && room < most / 2 && under_way > 0 {
+            return 0;
+        }
+        if load.parked > 0 {
+            room = room.min(self.max_in_flight - load.parked);
+        }
+        u32::try_from(room).unwrap_or(MAX_LIMIT)
     }
 
     fn is_quick(&self) -> bool {
@@ -114,7 +122,7 @@ mod tests {
     fn what_a_closed_port_holds_back_stops_claiming() {
         let flow = paced(5);
         assert_eq!(flow.room(Load { parked: 10, ..load(10) }), 0);
-        assert!(flow.room(Load { parked: 9, ..load(9) }) > 0);
+        assert_eq!(flow.room(Load { parked: 9, ..load(9) }), 1);
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Machine {
         let alive_due =
             self.polls.main.is_none() && !flushing && self.polls.last_ok + timing.poll_wait <= now;
         if self.server.idle_polls {
-            let news = self.polls.ready && self.gates.has_news();
+            let news = (self.polls.ready && self.gates.has_news()) || self.polls.without_acks;
             if acks_due || leases_due || alive_due || news {
                 let flight = self.launch(0, Duration::ZERO, now);
                 self.polls.side = Some(flight);
@@ -251,7 +251,9 @@ impl Machine {
 
     fn accepted(&mut self, flight: Flight, mut poll: Poll, facts: Option<Facts>, now: Instant) {
         self.polls.last_ok = now;
-        self.polls.without_acks = false;
+        if flight.acks.is_empty() && std::mem::take(&mut self.polls.without_acks) {
+            self.acks.tried_without(true);
+        }
         if flight.limit == 0 && flight.hangs {
             self.polls.rest_until = now + self.o.timing.watch;
         }
@@ -332,25 +334,33 @@ impl Machine {
 
     /// The relay took offence at the body: it never sees the same one again.
     fn refused(&mut self, flight: Flight, error: LinkError, now: Instant) {
-        let about_acks = !flight.acks.is_empty() && error.names("acks");
-        if flight.limit == 0 && self.server.idle_polls && !about_acks {
+        let bare = flight.acks.is_empty() && flight.extend.is_empty();
+        if flight.limit == 0 && self.server.idle_polls && (bare || error.names("limit")) {
             self.server.idle_polls = false;
             self.acks.give_back(flight.acks);
+            self.not_the_acks();
             self.notice(Notice::NoIdlePolls);
         } else if !flight.acks.is_empty() {
-            self.polls.without_acks = !about_acks;
+            self.polls.without_acks = !error.names("acks");
             for (pending, message) in self.acks.refused(flight.acks, error.api.as_deref()) {
                 self.polls.without_acks = false;
                 self.ledger.refused(&pending.ack);
                 let (event_id, delivery_id) = (pending.event_id, pending.ack.delivery_id);
                 self.notice(Notice::AckRefused { event_id, delivery_id, message });
             }
-        } else if !flight.extend.is_empty() && error.names("extend") {
+        } else if !flight.extend.is_empty() {
             self.ledger.extended(&flight.extend, &[], now);
         } else if flight.holding {
             self.polls.cut = false;
         } else {
+            self.not_the_acks();
             self.link_failed(error, now);
+        }
+    }
+
+    fn not_the_acks(&mut self) {
+        if std::mem::take(&mut self.polls.without_acks) {
+            self.acks.tried_without(false);
         }
     }
 
