@@ -56,15 +56,15 @@ impl Kind {
     pub const fn code(self) -> &'static str {
         match self {
             Self::Usage => "usage",
-            Self::Unauthorised => "unauthorised",
+            Self::Unauthorised => "unauthorized",
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::RateLimited => "rate_limited",
-            Self::Unreachable => "unreachable",
+            Self::Unreachable => "relay_unreachable",
             Self::Refused => "refused",
             Self::Failed => "failed",
             Self::NotMet => "not_met",
-            Self::Internal => "internal",
+            Self::Internal => "internal_error",
             Self::OutputClosed => "output_closed",
         }
     }

@@ -38,3 +38,17 @@ fn a_reader_that_went_away_ends_it_cleanly() {
         assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()), "{args:?}");
     }
 }
+
+#[test]
+fn help() {
+    let cli = Cli::new();
+    assert_snapshot!(cli.transcript(&[
+        &["--help"],
+        &["listen", "--help"],
+        &["serve", "--help"],
+        &["keys", "--help"],
+        &["keys", "create", "--help"],
+        &["config", "-h"],
+        &["status", "-h"],
+    ]));
+}

@@ -59,8 +59,11 @@ fn start(context: &Context, args: &ListenArgs, format: Format) -> Result<Exit, C
     let timing = context.env.timing()?;
     let look = look(context, &settings, args, &plan, format)?;
     context.block_on(async {
-        let signals = signals::listen()?;
-        let relay = reach(context, &settings, args).await?;
+        let mut signals = signals::listen()?;
+        let relay = tokio::select! {
+            relay = reach(context, &settings, args) => relay?,
+            () = signals.next() => return Ok(Exit::Done),
+        };
         pull(context, &settings, Session { plan, timing, look, relay, format }, signals).await
     })
 }
