@@ -51,6 +51,20 @@ fn bad_configuration_is_said_at_once() {
 }
 
 #[test]
+fn the_example_of_the_page_is_accepted() {
+    let cli = Cli::new();
+    data(&cli);
+    let page = include_str!("../../docs/reference/configuration.md");
+    let section = page.split("## `serve --config FILE`").nth(1).unwrap();
+    cli.write("relay.toml", section.split("```toml\n").nth(1).unwrap().split("```").next().unwrap());
+    cli.write("github-secret.txt", "gh-secret-0123456789\n");
+    let mut serve = cli.start(&["serve", "--config", "relay.toml", "--bind", "127.0.0.1:0"]);
+    let line = serve.line();
+    assert!(line.contains("sources at https://hooks.example.com/api/webhooks/"), "{line}");
+    assert_eq!(serve.interrupt(), Some(0));
+}
+
+#[test]
 fn others_must_not_write_where_the_store_is() {
     use std::os::unix::fs::PermissionsExt;
     let cli = Cli::new();
