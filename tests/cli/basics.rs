@@ -43,7 +43,6 @@ fn a_reader_that_went_away_ends_it_cleanly() {
 fn help() {
     let cli = Cli::new();
     assert_snapshot!(cli.transcript(&[
-        &["--help"],
         &["listen", "--help"],
         &["serve", "--help"],
         &["keys", "--help"],
