@@ -186,3 +186,56 @@ fn kind_of(error: &ClientError) -> Kind {
         (_, ClientError::Unreachable { .. } | ClientError::Malformed { .. }) => Kind::Unreachable,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::error::ApiError;
+
+    fn refused(status: u16, code: &str) -> CliError {
+        let error = ApiError {
+            kind: String::new(),
+            code: code.to_owned(),
+            message: "no \u{1b}[31mway.".to_owned(),
+            param: None,
+            issues: Vec::new(),
+            hint: Some("do this".to_owned()),
+            request_id: String::new(),
+        };
+        ClientError::Api { status, error: Box::new(error), retry_after: None }.into()
+    }
+
+    #[test]
+    fn each_refusal_has_its_exit_code() {
+        for (status, code, exit) in [
+            (401, "unauthorized", 10),
+            (403, "forbidden", 11),
+            (404, "not_found", 12),
+            (429, "rate_limited", 14),
+            (422, "no_open_listener", 12),
+            (422, "webhook_listener_limit_reached", 17),
+            (422, "backlog_too_large", 17),
+            (422, "name_taken", 2),
+            (400, "", 2),
+            (500, "internal_error", 16),
+            (503, "unavailable", 16),
+            (502, "", 16),
+        ] {
+            assert_eq!(refused(status, code).exit().code(), exit, "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn what_a_relay_says_is_cleaned_and_its_hint_is_kept() {
+        let error = refused(422, "name_taken");
+        assert_eq!(
+            (error.message(), error.hints()),
+            ("no \u{241b}[31mway", ["do this".to_owned()].as_slice())
+        );
+    }
+
+    #[test]
+    fn every_kind_has_an_exit_code_of_the_table() {
+        assert!(Exit::ALL.contains(&Kind::Internal.exit()) && Kind::OutputClosed.exit() == Exit::Done);
+    }
+}

@@ -134,8 +134,16 @@ pub fn write_env_file(path: &Path, name: &str, secret: &Secret, dice: &dyn Dice)
     if new == old {
         return Ok(false);
     }
-    files::replace(path, new.as_bytes(), dice)?;
+    rewrite(path, new.as_bytes(), dice)?;
     Ok(true)
+}
+
+/// A link stays one, and a file that was there keeps its mode: whoever reads it goes on reading it.
+fn rewrite(path: &Path, bytes: &[u8], dice: &dyn Dice) -> io::Result<()> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let before = fs::metadata(&real).map(|metadata| metadata.permissions());
+    files::replace(&real, bytes, dice)?;
+    before.map_or(Ok(()), |permissions| fs::set_permissions(&real, permissions))
 }
 
 fn unquoted(text: &str) -> &str {
@@ -181,5 +189,23 @@ mod tests {
         fs::write(&path, "A=1").unwrap();
         assert!(write("whsec_4"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "A=1\nHOOK=whsec_4\n");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_env_file_stays_what_it_was() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join(".env"));
+        fs::write(&real, "A=1\n").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        assert!(write_env_file(&link, "HOOK", &Secret::new("whsec_1"), &SystemDice).unwrap());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "A=1\nHOOK=whsec_1\n");
+        assert!(link.is_symlink());
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o644);
+        let fresh = dir.path().join("fresh");
+        assert!(write_env_file(&fresh, "HOOK", &Secret::new("whsec_1"), &SystemDice).unwrap());
+        assert_eq!(fs::metadata(&fresh).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

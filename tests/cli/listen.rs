@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::harness::Cli;
 use crate::relay;
+use crate::running::Running;
 
 #[test]
 fn bad_values_are_said_before_anything_runs() {
@@ -199,4 +200,26 @@ fn a_reader_that_goes_away_ends_it() {
     // The reader is gone with the end of the line above: the next one finds nobody.
     relay::of(&cli).event("a.b");
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn no_secret_reaches_the_log() {
+    let (cli, app) = (Cli::new(), App::start());
+    let secret = String::from_utf8(cli.run(&["listen", "--print-secret"]).stdout).unwrap().trim().to_owned();
+    let mut command = cli.command(&["listen", "-v", "--until", "1", &app.port().to_string()]);
+    command.env("PULLHOOK_LOG", "trace");
+    let mut listen = Running::start(command);
+    while !listen.line().contains("Ready!") {}
+    relay::of(&cli).event("planted.type");
+    let (status, stdout, stderr) = listen.end();
+    assert_eq!(status.code(), Some(0));
+    let all: String = stdout.into_iter().chain(stderr).collect();
+    assert!(all.len() > 2_000, "there is a log: {all}");
+    let state = std::fs::read_to_string(cli.home().join("state/pullhook/relay.json")).unwrap();
+    let master = std::fs::read_to_string(cli.home().join("state/pullhook/relay.master")).unwrap();
+    let ring = std::fs::read_to_string(cli.home().join("state/pullhook/relay.secrets")).unwrap();
+    let admin: Value = serde_json::from_str(&state).unwrap();
+    for planted in [&secret, admin["key"].as_str().unwrap(), &master, &ring, "phk_local_env"] {
+        assert!(!all.contains(planted), "{planted} in {all}");
+    }
 }

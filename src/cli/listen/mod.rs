@@ -6,6 +6,7 @@ mod memory;
 mod options;
 mod screen;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::Format;
-use crate::cli::config::Settings;
+use crate::cli::config::{Origin, Settings};
 use crate::cli::connect::{Scope, Stay};
 use crate::cli::context::Context;
 use crate::cli::embedded::home::Temporary;
@@ -109,7 +110,11 @@ fn secret_line(
         });
     };
     if let (Some(file), Some(name)) = (settings.text("env_file"), settings.text("env_name")) {
-        let path = settings.project.root.join(&file.value);
+        // What was typed is meant from here; what a file says, from the project's root.
+        let path = match file.origin {
+            Origin::Flag(_) => PathBuf::from(&file.value),
+            _ => settings.project.root.join(&file.value),
+        };
         secret::write_env_file(&path, &name.value, &local.value, &*context.dice).map_err(|error| {
             CliError::usage(format!("can't write {}: {error} ({})", path.display(), file.origin))
         })?;
