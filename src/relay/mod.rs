@@ -1,5 +1,45 @@
 //! The relay: takes webhooks in, keeps them in order, hands them to whoever polls. Embedded and served are this same
 //! code with another store address.
+//!
+//! The caller owns the socket, the clock, the dice and the end:
+//!
+//! ```
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use pullhook::relay::{Relay, Settings, SourceConfig};
+//! use pullhook::secret::Secret;
+//! use pullhook::store::StoreUrl;
+//! use tokio::net::TcpListener;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let settings = Settings { public_url: format!("http://{}", listener.local_addr()?), ..Settings::default() };
+//! let store = StoreUrl::parse(&format!("sqlite:{}", folder.path().join("relay.db").display()))?;
+//! let relay = Relay::builder(store).settings(settings).build().await?;
+//!
+//! let admin = relay.admin();
+//! let environment = admin.named_environment("shop").await?;
+//! let github = SourceConfig {
+//!     name: "github".into(),
+//!     scheme: "github".into(),
+//!     secrets: vec![Secret::new("as GitHub's page shows it")],
+//!     ..SourceConfig::default()
+//! };
+//! assert!(admin.configure_sources(&environment, &[github]).await.is_empty());
+//! let key = admin.create_key(&environment, "laptop", &[]).await?;
+//! assert!(key.key.is_some(), "shown once");
+//!
+//! let shutdown = CancellationToken::new();
+//! let served = tokio::spawn({
+//!     let (relay, shutdown) = (relay.clone(), shutdown.clone());
+//!     async move { relay.serve(listener, shutdown).await }
+//! });
+//! shutdown.cancel();
+//! served.await?;
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
+//! ```
 
 mod admin;
 pub(crate) mod api;
