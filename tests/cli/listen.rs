@@ -126,8 +126,7 @@ fn from_an_event_to_the_app_and_back() {
 #[test]
 fn exit_codes_say_how_it_ended() {
     let (cli, app) = (Cli::new(), App::start());
-    let code = |args: &[&str]| cli.run(args).status.code();
-    assert_eq!(code(&["listen", "--idle-timeout", "100ms"]), Some(7));
+    assert_snapshot!(cli.transcript(&[&["listen", "--idle-timeout", "100ms"]]));
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut unreachable = cli.command(&["listen", "-j", "--max-connect-attempts", "2"]);
     unreachable.args(["--api-url", &format!("http://127.0.0.1:{port}")]).env("PULLHOOK_API_KEY", "k");

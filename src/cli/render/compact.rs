@@ -36,7 +36,9 @@ impl Render for Compact {
                 let line = format!("{} {status} {kind} [{id}]{} {tail}", event.at.local(), marks(received));
                 vec![Line::Out(line.trim_end().to_owned())]
             }
-            What::Summary(summary) => vec![Line::Out(people::totals(summary))],
+            What::Summary(summary) => {
+                people::ending(summary).into_iter().chain([Line::Out(people::totals(summary))]).collect()
+            }
             other => people::say(other),
         }
     }

@@ -29,7 +29,9 @@ impl Render for Human {
             }
             What::Received(received) => self.received(event.at, received),
             What::Ended(ended) => self.ended(event.at, ended),
-            What::Summary(summary) => vec![Line::Out(people::totals(summary))],
+            What::Summary(summary) => {
+                people::ending(summary).into_iter().chain([Line::Out(people::totals(summary))]).collect()
+            }
             other => people::say(other),
         }
     }

@@ -167,7 +167,10 @@ impl Render for Json {
                 lines.push(Line::Note(people::ready(ready, &self.look)));
                 lines.extend(people::below_ready(ready, &self.look).into_iter().map(Line::Note));
             }
-            What::Summary(summary) => lines.push(Line::Note(people::totals(summary))),
+            What::Summary(summary) => {
+                lines.extend(people::ending(summary));
+                lines.push(Line::Note(people::totals(summary)));
+            }
             other => lines.extend(people::say(other)),
         }
         lines

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Line, Look};
 use crate::cli::output::sanitize;
-use crate::listen::{Fatal, Gate, Missed, Notice, Ready, ReopenedFrom, Summary, What};
+use crate::listen::{End, Fatal, Gate, Missed, Notice, Ready, ReopenedFrom, Summary, What};
 
 /// The lines for stderr of anything that every renderer says alike.
 pub(super) fn say(what: &What) -> Vec<Line> {
@@ -39,7 +39,8 @@ pub(super) fn ready(ready: &Ready, look: &Look) -> String {
         (None, 0) => "Printing events, forwarding nothing.".to_owned(),
         (None, routes) => format!("Forwarding by {}.", count(routes as u64, "route")),
     };
-    let secret = look.secret.as_ref().map(|text| format!(" {text}")).unwrap_or_default();
+    let signs = ready.forward_to.is_some() || look.routes > 0;
+    let secret = look.secret.as_ref().filter(|_| signs).map(|text| format!(" {text}")).unwrap_or_default();
     format!("> Ready! {}{secret} (^C to quit)", clean(&to))
 }
 
@@ -55,6 +56,16 @@ pub(super) fn below_ready(ready: &Ready, look: &Look) -> Vec<String> {
         lines.push(format!("{} waiting", count(waiting, "event")));
     }
     lines
+}
+
+/// Why it ended, where the totals alone don't say.
+pub(super) fn ending(summary: &Summary) -> Option<Line> {
+    let why = match summary.end {
+        End::Idle => "nothing happened for as long as --idle-timeout says",
+        End::ForwardFailed => "a forward failed (--exit-on-failure)",
+        End::Stopped | End::Until | End::Fatal(_) | End::Forced => return None,
+    };
+    Some(Line::Note(format!("ended: {why}")))
 }
 
 /// What a relay on this machine can't do, and how to get there.

@@ -1,6 +1,7 @@
 //! Failures only.
 
 use super::human::Human;
+use super::people;
 use super::{Line, Look, Render};
 use crate::listen::{Event, Outcome, What};
 
@@ -18,7 +19,8 @@ impl Render for Quiet {
     fn render(&mut self, event: &Event) -> Vec<Line> {
         match &event.what {
             What::Ended(ended) if ended.outcome == Outcome::Failed => self.0.render(event),
-            What::Ready(_) | What::Received(_) | What::Ended(_) | What::Summary(_) => Vec::new(),
+            What::Summary(summary) => people::ending(summary).into_iter().collect(),
+            What::Ready(_) | What::Received(_) | What::Ended(_) => Vec::new(),
             // Warnings and errors are failures of a kind; the rest is chatter.
             _ => self.0.render(event).into_iter().filter(|line| !matches!(line, Line::Note(_))).collect(),
         }
