@@ -1,0 +1,110 @@
+//! How a run ends: L13, SIGTERM, the drain, a reader that goes away.
+
+use serde_json::Value;
+
+use crate::harness::log::until;
+use crate::harness::{App, Hold, Relay, Reply, Run, Signal};
+
+/// A relay, an app that keeps every request until it is told, and a listener.
+struct Scene {
+    relay: Relay,
+    app: App,
+    hold: Hold,
+    listen: Run,
+}
+
+impl Scene {
+    fn new(args: &[&str]) -> Self {
+        let (relay, hold) = (Relay::new(), Hold::default());
+        let waits = hold.clone();
+        let app = App::new().answers(move |_| {
+            waits.wait();
+            Reply::status(200)
+        });
+        let mut listen = relay.listen(&[&["-f", &app.target()], args].concat()).spawn();
+        listen.next("ready");
+        Self { relay, app, hold, listen }
+    }
+
+    fn delivery(&self, event: &str) -> Value {
+        self.relay.api().event(event)["deliveries"][0].clone()
+    }
+}
+
+/// L13, first run, and the same for SIGTERM: nothing new is taken, what runs may end, and is acked.
+#[test]
+fn one_signal_lets_the_running_post_end_and_acks_it() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut scene = Scene::new(&[]);
+        let event = scene.relay.post("{}");
+        scene.app.got(1);
+        scene.listen.signal(signal);
+        // Once it no longer claims, what comes now stays where it is.
+        let late = until("an event that is not taken", || {
+            let late = scene.relay.post("late");
+            (scene.delivery(&late)["status"] == "waiting").then_some(late)
+        });
+        scene.hold.release(1000);
+        let ended = scene.listen.end();
+        ended.expect(0);
+        assert_eq!(ended.summary()["failed"], 0);
+        let delivery = scene.delivery(&event);
+        assert_eq!((&delivery["status"], &delivery["status_code"]), (&"delivered".into(), &200.into()));
+        assert_eq!(scene.delivery(&late)["status"], "dropped");
+        assert_eq!(scene.relay.api().listeners().len(), 0, "the listener is closed");
+    }
+}
+
+/// L13, second run: at once, nothing acked, and handed out again to `--since last`.
+#[test]
+fn two_signals_end_it_at_once_and_lose_nothing() {
+    let mut scene = Scene::new(&[]);
+    let event = scene.relay.post("{}");
+    scene.app.got(1);
+    scene.listen.signal(Signal::INT);
+    scene.listen.signal(Signal::INT);
+    scene.listen.end().expect(130);
+    assert_eq!(scene.delivery(&event)["status"], "leased");
+    assert_eq!(scene.relay.api().listeners().len(), 1, "left open");
+    scene.hold.release(1000);
+    let mut again = scene.relay.listen(&["-f", &scene.app.target(), "--since", "last"]).spawn();
+    again.next("ready");
+    assert_eq!(again.next("result")["event_id"], *event);
+    again.stop();
+    let bodies: Vec<_> = scene.app.got(2).iter().map(|r| r.header("webhook-id").to_owned()).collect();
+    assert_eq!(bodies, [event.clone(), event]);
+}
+
+/// What the drain cuts off is acked as failed, and said.
+#[test]
+fn the_drain_has_an_end() {
+    let mut scene = Scene::new(&["--drain", "100ms"]);
+    let event = scene.relay.post("{}");
+    scene.app.got(1);
+    scene.listen.signal(Signal::TERM);
+    let ended = scene.listen.end();
+    ended.expect(0);
+    assert_eq!(ended.all("result")[0]["error"], "interrupted");
+    assert!(ended.stderr().contains("1 POST interrupted"), "{ended:#?}");
+    let delivery = scene.delivery(&event);
+    assert_eq!((&delivery["status"], &delivery["error"]), (&"failed".into(), &"interrupted".into()));
+}
+
+/// `| head`: when nobody reads any more it ends, cleanly.
+#[test]
+fn a_reader_that_goes_away_ends_it() {
+    let relay = Relay::new();
+    let app = App::new();
+    let listen = relay.listen(&["-f", &app.target()]);
+    let mut piped = listen.through("sh", &["-c", "\"$@\" | head -n 1; echo end >&2", "sh"]).spawn();
+    piped.next("ready");
+    let event = relay.post("{}");
+    piped.says("end");
+    let ended = piped.end();
+    assert!(!ended.stderr().contains("panicked"), "{ended:#?}");
+    until("the ack of what was in flight", || {
+        let event = relay.api().event(&event);
+        (event["status"] == "delivered").then_some(())
+    });
+    assert_eq!(relay.api().listeners().len(), 0);
+}
