@@ -31,7 +31,7 @@ fn every_form_of_event_filter() {
     for (n, (flags, _)) in cases.iter().enumerate() {
         let (home, target) = (Home::new(), app.at(&format!("/{n}")));
         let mut run =
-            relay.listen_from(&home, &relay.url(), &[flags, &["-f", &target, "--ordered"]].concat()).spawn();
+            relay.listen_from(&home, &relay.url(), &[*flags, &["-f", &target, "--ordered"]].concat()).spawn();
         run.next("ready");
         runs.push((run, home));
     }
@@ -74,13 +74,17 @@ fn a_filtered_event_is_visible_and_over() {
 fn a_malformed_header_flag_is_refused() {
     let (home, relay) = (Home::new(), App::new());
     let url = format!("http://{}", relay.target());
-    for bad in ["ACT-AS-USER=1", "X: a\r\nY: b", ": v", "webhook-signature: v1,AAAA"] {
+    for (bad, shown) in [
+        ("ACT-AS-USER=1", "ACT-AS-USER=1"),
+        ("X: a\r\nY: b", r"X: a\r\nY: b"),
+        (": v", ": v"),
+        ("webhook-signature: v1,AAAA", "`webhook-signature` can't be set"),
+    ] {
         let ended =
             home.listen(&["3000", "--api-url", &url, "--header", bad]).env("PULLHOOK_API_KEY", "k").run();
         ended.expect(2);
         let said = ended.stderr();
-        let shown = bad.escape_debug().to_string();
-        assert!(said.contains(&shown) && !said.contains("panicked"), "{bad:?}: {ended:#?}");
+        assert!(said.contains(shown) && !said.contains("panicked"), "{bad:?}: {ended:#?}");
         assert_eq!(ended.all("fatal")[0]["exit"], 2, "{ended:#?}");
     }
     assert_eq!(relay.requests.len(), 0);

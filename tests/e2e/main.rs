@@ -14,6 +14,9 @@
 
 mod ending;
 mod flags;
+mod forward;
 mod harness;
+mod large;
+mod network;
 mod ready;
 mod sleep;

@@ -74,6 +74,14 @@ impl Cli {
         Run { pid, shown: self.shown, out, err, ended, out_seen: 0, err_seen: 0 }
     }
 
+    /// Runs until this was seen, then asks it to end.
+    #[track_caller]
+    pub fn run_until(self, seen: impl FnOnce(&mut Run)) -> Finished {
+        let mut run = self.spawn();
+        seen(&mut run);
+        run.stop()
+    }
+
     /// Runs to the end.
     #[track_caller]
     pub fn run(self) -> Finished {

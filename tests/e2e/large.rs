@@ -1,0 +1,47 @@
+//! F17: what GitHub may send goes through every hop as it is, and what is larger is refused in words.
+
+use crate::harness::http::send;
+use crate::harness::relay::{GH_SECRET, accepted};
+use crate::harness::sign::{github, is_signed_by};
+use crate::harness::{App, Relay};
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn large_bodies_arrive_as_they_were_sent() {
+    let relay = Relay::new();
+    let app = App::new();
+    let secret = relay.home.cli(&["listen", "--print-secret"]).run().expect(0).out[0].clone();
+    let mut listen = relay.listen(&["-f", &app.target()]).spawn();
+    listen.next("ready");
+    let text = |size: usize| format!("{{\"pad\":\"{}\"}}", "x".repeat(size - 10)).into_bytes();
+    // Not UTF-8: base64 on its way.
+    let binary: Vec<u8> = (0_u8..=255).cycle().take(25 * MIB).collect();
+    for (n, body) in [text(156_484), text(8 * MIB), text(25 * MIB), binary].into_iter().enumerate() {
+        let event = accepted(&relay.post_signed(&body));
+        let result = listen.next("result");
+        assert_eq!(
+            (&result["event_id"], &result["outcome"]),
+            (&(*event).into(), &"delivered".into()),
+            "{result}"
+        );
+        let request = &app.got(n + 1)[n];
+        assert!(request.body == body, "{n}: {} bytes came as {}", body.len(), request.body.len());
+        assert!(is_signed_by(&secret, request));
+        assert_eq!(request.header("x-hub-signature-256"), github(GH_SECRET, &body));
+    }
+}
+
+#[test]
+fn a_body_over_the_limit_is_refused_readably_and_not_stored() {
+    let relay = Relay::new();
+    let body = vec![b'x'; 33 * MIB];
+    let answer = send("POST", &relay.ingress("raw"), &[], &body).unwrap();
+    assert_eq!(answer.expect(413)["error"]["type"], "invalid_request_error");
+    assert_eq!(relay.api().events().len(), 0);
+    // One byte over, after as much as is allowed.
+    let answer = send("POST", &relay.ingress("raw"), &[], &body[..=25 * MIB]).unwrap();
+    assert_eq!(answer.status, 413);
+    let id = accepted(&send("POST", &relay.ingress("raw"), &[], &body[..25 * MIB]).unwrap());
+    assert_eq!(relay.api().events()[0]["id"], *id);
+}
