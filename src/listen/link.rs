@@ -209,10 +209,7 @@ impl Link {
         let chain = || causes(error);
         let io_kind =
             chain().filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind).next();
-        let is_tls = chain().any(|error| {
-            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            error.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>())
-        });
+        let is_tls = chain().any(|error| unwrapped(error).is::<rustls::Error>());
         if is_tls {
             Cause::Tls(text)
         } else if !error.is_connect() {
@@ -275,6 +272,14 @@ fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Erro
     })
 }
 
+/// What an I/O error was made from, however often it was wrapped in another one: `source` skips that.
+fn unwrapped<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::error::Error + 'static) {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => unwrapped(inner),
+        None => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,6 +291,14 @@ mod tests {
         assert_eq!(url.as_str(), "https://example.com/relay/v1/webhook_listeners/a%2Fb%3Fc/poll");
         let url = url_of(&"http://h:1".parse().unwrap(), &["v1", "events"], &[("type", "a.*")]);
         assert_eq!(url.as_str(), "http://h:1/v1/events?type=a.*");
+    }
+
+    #[test]
+    fn an_error_is_found_however_often_it_was_wrapped() {
+        let tls = rustls::Error::HandshakeNotComplete;
+        let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
+        assert!(unwrapped(&wrapped).is::<rustls::Error>());
+        assert!(unwrapped(&io::Error::from(io::ErrorKind::TimedOut)).is::<io::Error>());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The app on localhost: records exactly what it is sent, answers as it is told.
 
-use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -106,8 +106,8 @@ pub struct App {
     accepting: Option<JoinHandle<()>>,
     /// What it was sent, as it arrived.
     pub requests: Log<Request>,
-    /// Connections that it closed because nothing came for too long.
-    pub closed_idle: Log<u64>,
+    /// Connections that ended: it or the other end closed them.
+    pub ended: Log<u64>,
 }
 
 enum Door {
@@ -119,7 +119,7 @@ struct Shared {
     script: Mutex<Script>,
     idle: Mutex<Option<Duration>>,
     requests: Log<Request>,
-    closed_idle: Log<u64>,
+    ended: Log<u64>,
     connections: AtomicU64,
     open: Mutex<Vec<Close>>,
     stopped: AtomicBool,
@@ -192,8 +192,8 @@ impl App {
     }
 
     fn started(shared: Arc<Shared>, door: Door, accepting: JoinHandle<()>) -> Self {
-        let (requests, closed_idle) = (shared.requests.clone(), shared.closed_idle.clone());
-        Self { shared, door, accepting: Some(accepting), requests, closed_idle }
+        let (requests, ended) = (shared.requests.clone(), shared.ended.clone());
+        Self { shared, door, accepting: Some(accepting), requests, ended }
     }
 
     /// From now on it answers so.
@@ -269,7 +269,7 @@ impl Shared {
             script: Mutex::new(Arc::new(|_| Reply::status(200))),
             idle: Mutex::new(None),
             requests: Log::new(),
-            closed_idle: Log::new(),
+            ended: Log::new(),
             connections: AtomicU64::new(0),
             open: Mutex::new(Vec::new()),
             stopped: AtomicBool::new(false),
@@ -310,20 +310,20 @@ impl Shared {
                     self.requests.push(request.clone());
                     let script = Arc::clone(&self.script.lock().unwrap_or_else(PoisonError::into_inner));
                     if write(stream.get_mut(), &script(&request)).is_err() {
-                        return;
+                        break;
                     }
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    drop(stream);
-                    // The handle kept for `stop` holds the socket open.
-                    let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-                    open[usize::try_from(connection).unwrap() - 1]();
-                    self.closed_idle.push(connection);
-                    return;
-                }
-                Ok(None) | Err(_) => return,
+                Ok(None) | Err(_) => break,
             }
         }
+        drop(stream);
+        // The handle kept for `stop` would hold the socket open.
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(close) = usize::try_from(connection - 1).ok().and_then(|at| open.get(at)) {
+            close();
+        }
+        drop(open);
+        self.ended.push(connection);
     }
 }
 
