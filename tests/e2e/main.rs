@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod durable;
 mod ending;
 mod flags;
 mod forward;
