@@ -15,9 +15,12 @@ use crate::protocol::error::Code;
 use crate::secret::Secret;
 use crate::store::environments::Environment;
 use crate::store::{Durability, StoreError, environments, keys};
+use crate::wake::{Topic, Waiter};
 
 const PREFIX: &str = "phk_";
 const LOCAL_PREFIX: &str = "phk_local_";
+/// What stands for the id of a local key, which is no row.
+const LOCAL_ID_PREFIX: &str = "key_local_";
 /// How fine `last_used_at` is.
 const TOUCH_EVERY_MS: i64 = 60_000;
 
@@ -107,6 +110,23 @@ impl Shared {
         Ok(access)
     }
 
+    /// For a request that waits: told whenever a key may have been revoked. [`Shared::check_key`] says whether it was.
+    pub(crate) fn watch_keys(&self) -> Waiter {
+        self.store.wake().subscribe(Topic::Sources)
+    }
+
+    /// Fails once the key was revoked.
+    pub(crate) async fn check_key(&self, access: &Access) -> Result<(), Failure> {
+        if access.key_id.starts_with(LOCAL_ID_PREFIX) {
+            return Ok(());
+        }
+        let id = access.key_id.clone();
+        match self.store.read(move |tx| keys::is_valid(tx, &id)).await? {
+            true => Ok(()),
+            false => Err(unauthorized("this key was revoked")),
+        }
+    }
+
     async fn look_up(&self, key: &Secret, hash: &[u8]) -> Result<Option<Access>, StoreError> {
         if let Some(rest) = key.expose().strip_prefix(LOCAL_PREFIX) {
             return self.look_up_local(rest).await;
@@ -139,7 +159,7 @@ impl Shared {
         let id = environment_id.to_owned();
         let environment = self.store.read(move |tx| environments::by_id(tx, &id)).await?;
         Ok(environment.map(|environment| Access {
-            key_id: format!("key_local_{}", environment.slug),
+            key_id: format!("{LOCAL_ID_PREFIX}{}", environment.slug),
             key_name: "this machine".to_owned(),
             key_start: LOCAL_PREFIX.to_owned(),
             access: "full".to_owned(),
@@ -151,7 +171,7 @@ impl Shared {
     /// Notes that a key is in use, at most once a minute; nobody waits for that.
     fn touch(&self, key_id: &str) {
         let now = self.clock.now();
-        if key_id.starts_with("key_local_") || !self.touched.is_due(key_id, now) {
+        if key_id.starts_with(LOCAL_ID_PREFIX) || !self.touched.is_due(key_id, now) {
             return;
         }
         let (store, id) = (self.store.clone(), key_id.to_owned());

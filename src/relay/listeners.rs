@@ -152,6 +152,7 @@ impl Shared {
     ) -> Result<wire::Poll, Failure> {
         // Register, then look: what arrives between the two is not missed.
         let mut news = self.store.wake().subscribe(Topic::Environment(access.environment.id.clone()));
+        let mut keys = self.watch_keys();
         let deadline = self.clock.now() + ask.wait;
         let limit = ask.limit;
         let (mut polled, lease) = self.step(access, id, ask.clone()).await?;
@@ -167,6 +168,9 @@ impl Shared {
             let fallback = (self.clock.now() + self.settings.fallback_poll).min(deadline);
             let look = claimed.next_expiry.map_or(fallback, |at| at.min(fallback));
             tokio::select! {
+                biased;
+                // Nothing is handed out to a key that was revoked while its poll waited.
+                () = keys.changed() => self.check_key(access).await?,
                 () = news.changed() => {}
                 () = self.clock.sleep_until(look) => {}
                 () = self.stop.cancelled() => return Ok(answer(polled, lease)),

@@ -73,6 +73,12 @@ pub fn by_hash(tx: &mut dyn Tx, hash: &[u8]) -> Result<Option<Key>, StoreError> 
     tx.first(&sql, args![hash])?.map(read).transpose()
 }
 
+/// Whether the key is still good.
+pub fn is_valid(tx: &mut dyn Tx, id: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM api_keys WHERE id = ?1 AND revoked_at IS NULL";
+    Ok(tx.first(sql, args![id])?.is_some())
+}
+
 /// All keys, or those of one environment, oldest first; revoked ones too.
 pub fn list(tx: &mut dyn Tx, environment: Option<&str>) -> Result<Vec<Key>, StoreError> {
     let sql = format!(

@@ -13,11 +13,15 @@
 )]
 
 mod durable;
+mod embedded;
 mod ending;
+mod exits;
 mod flags;
 mod forward;
 mod harness;
 mod large;
 mod network;
+mod readme;
 mod ready;
+mod secrets;
 mod sleep;

@@ -18,7 +18,7 @@ use crate::fake::Fake;
 use crate::rig::{options, start};
 
 fn pem(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "listen", "pem", name].iter().collect()
+    [env!("CARGO_MANIFEST_DIR"), "tests", "support", "pem", name].iter().collect()
 }
 
 /// An app that speaks TLS and only this protocol; it answers with what it was asked over.

@@ -44,6 +44,7 @@ pub(super) async fn list(
     caller.access.need("event:read")?;
     let (search, after, wait) = read_search(query, &caller.access.environment.id)?;
     let mut news = shared.store.wake().subscribe(Topic::Arrived);
+    let mut keys = shared.watch_keys();
     let search = shared.after_event(search, after).await?;
     let deadline = shared.clock.now() + wait;
     loop {
@@ -53,6 +54,8 @@ pub(super) async fn list(
             return Ok(axum::Json(List::new(found.into_iter().map(listed).collect(), more)));
         }
         tokio::select! {
+            biased;
+            () = keys.changed() => shared.check_key(&caller.access).await?,
             () = news.changed() => {}
             () = shared.clock.sleep_until(deadline) => {}
             () = shared.stop.cancelled() => {}
