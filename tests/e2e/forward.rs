@@ -72,7 +72,7 @@ fn events_wait_for_the_app() {
     let relay = Relay::new();
     let port = Port::new();
     let target = format!("127.0.0.1:{}", port.number);
-    let mut listen = relay.listen(&["-f", &target]).spawn();
+    let mut listen = relay.listen(&["-f", &target, "--ordered"]).spawn();
     listen.next("ready");
     assert_eq!(listen.next("gate")["state"], "closed");
     let sent: Vec<String> = (0..3).map(|n| relay.post(&n.to_string())).collect();

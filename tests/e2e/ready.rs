@@ -150,7 +150,9 @@ fn the_secret_is_one_stable_line() {
     let digits = before[0].strip_prefix("whsec_").unwrap();
     assert!(digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)), "{before:?}");
     let url = relay.url();
-    let listen = relay.home.cli(&["listen", "--api-url", &url]).env("PULLHOOK_API_KEY", &relay.key);
+    let app = App::new();
+    let args = ["listen", "-f", &app.target(), "--api-url", &url];
+    let listen = relay.home.cli(&args).env("PULLHOOK_API_KEY", &relay.key);
     let mut listen = listen.timing(QUICK).spawn();
     listen.line("> Ready!");
     relay.stop();

@@ -24,8 +24,6 @@ pub struct Request {
     pub target: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Which connection it came over, from 1.
-    pub connection: u64,
 }
 
 impl Request {
@@ -303,17 +301,12 @@ impl Shared {
 
     fn converse(&self, stream: Box<dyn Stream>, connection: u64) {
         let mut stream = BufReader::new(stream);
-        loop {
-            match read_message(&mut stream) {
-                Ok(Some(message)) => {
-                    let request = request(message, connection);
-                    self.requests.push(request.clone());
-                    let script = Arc::clone(&self.script.lock().unwrap_or_else(PoisonError::into_inner));
-                    if write(stream.get_mut(), &script(&request)).is_err() {
-                        break;
-                    }
-                }
-                Ok(None) | Err(_) => break,
+        while let Ok(Some(message)) = read_message(&mut stream) {
+            let request = request(message);
+            self.requests.push(request.clone());
+            let script = Arc::clone(&self.script.lock().unwrap_or_else(PoisonError::into_inner));
+            if write(stream.get_mut(), &script(&request)).is_err() {
+                break;
             }
         }
         drop(stream);
@@ -327,10 +320,10 @@ impl Shared {
     }
 }
 
-fn request(message: Message, connection: u64) -> Request {
+fn request(message: Message) -> Request {
     let mut first = message.first.split(' ');
     let mut word = || first.next().unwrap_or_default().to_owned();
-    Request { method: word(), target: word(), headers: message.headers, body: message.body, connection }
+    Request { method: word(), target: word(), headers: message.headers, body: message.body }
 }
 
 fn write(to: &mut Box<dyn Stream>, reply: &Reply) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! HTTP/1.1 by hand: what a provider or a client sends, byte by byte, and reading messages on either side.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use serde_json::Value;

@@ -20,10 +20,9 @@ pub mod proxy;
 pub mod relay;
 pub mod sign;
 
-pub use app::{App, Hold, Reply, Request};
+pub use app::{App, Hold, Reply};
 pub use cli::{Cli, Finished, Run};
 pub use home::Home;
-pub use log::Log;
 pub use port::Port;
 pub use proxy::Proxy;
 pub use relay::Relay;
