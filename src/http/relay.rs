@@ -130,6 +130,44 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_proxy_is_asked_for_the_relay_and_no_proxy_is_honoured() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = format!("http://{}", listener.local_addr().unwrap());
+        let asked = tokio::spawn(async move {
+            let mut heads = Vec::new();
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = vec![0; 4096];
+                let read = stream.read(&mut head).await.unwrap();
+                heads.push(String::from_utf8(head[..read].to_vec()).unwrap());
+                stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            }
+            heads
+        });
+        let settings = RelaySettings {
+            all_proxy: Some(proxy),
+            no_proxy: Some("direct.invalid".to_owned()),
+            ..RelaySettings::default()
+        };
+        let ask = async |url: &str| {
+            let url: Url = url.parse().unwrap();
+            relay_client(&url, &settings)
+                .unwrap()
+                .get(url)
+                .send()
+                .await
+                .map(|answer| answer.status().as_u16())
+        };
+        assert_eq!(ask("http://relay.invalid/v1").await.unwrap(), 502);
+        assert!(ask("https://relay.invalid/v1").await.is_err());
+        assert!(ask("http://direct.invalid/v1").await.is_err(), "asked directly, where there is nobody");
+        let heads = asked.await.unwrap();
+        assert!(heads[0].starts_with("GET http://relay.invalid/v1 HTTP/1.1\r\n"), "{}", heads[0]);
+        assert!(heads[1].starts_with("CONNECT relay.invalid:443 HTTP/1.1\r\n"), "{}", heads[1]);
+    }
+
     #[test]
     fn a_bad_proxy_is_named_without_its_password() {
         let settings =

@@ -74,6 +74,8 @@ pub(super) struct Ledger {
     waiting: BTreeSet<Arrival>,
     open: BTreeSet<Arrival>,
     taken: VecDeque<Arrival>,
+    /// Whether a listener was ever lost: only then may a delivery come again under another id.
+    orphans: bool,
 }
 
 impl Ledger {
@@ -105,6 +107,9 @@ impl Ledger {
     /// After a reopen: the delivery of the lost listener that this one stands for. Without occurrences (another
     /// server) an answered one that was acked can't be told from a replay, so only what is unfinished counts.
     fn orphan_of(&self, delivery: &Delivery) -> Option<Arrival> {
+        if !self.orphans {
+            return None;
+        }
         let same = |entry: &Entry| {
             entry.orphan
                 && entry.event_id == delivery.event_id
@@ -266,6 +271,7 @@ impl Ledger {
 
     /// The listener is gone: what it had handed out may come again under other ids.
     pub(super) fn orphan_all(&mut self) {
+        self.orphans = !self.entries.is_empty();
         self.entries.values_mut().for_each(|entry| entry.orphan = true);
     }
 

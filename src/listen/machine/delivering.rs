@@ -25,11 +25,22 @@ struct Verdict {
 }
 
 impl Machine {
-    /// Takes note of the sequences of first arrivals; what is missing before them.
+    /// Takes note of sequences; what is missing before the first arrivals among them.
     pub(super) fn note_sequences(&mut self, deliveries: &[Delivery]) -> Vec<Gap> {
-        let seen =
-            deliveries.iter().filter_map(|delivery| Some((delivery.source.as_deref()?, delivery.sequence?)));
-        seen.filter_map(|(source, sequence)| self.sequences.saw(source, sequence)).collect()
+        let mut gaps = Vec::new();
+        for delivery in deliveries.iter().filter(|delivery| delivery.replay != Some(true)) {
+            let (Some(source), Some(sequence)) = (&delivery.source, delivery.sequence) else { continue };
+            if delivery.redelivery == Some(true) {
+                self.sequences.saw_again(source, sequence);
+                continue;
+            }
+            let before = self.sequences.saw(source, sequence);
+            // A backlog holds each event once: the numbers of its redeliveries are not missing.
+            if !self.in_backlog() {
+                gaps.extend(before);
+            }
+        }
+        gaps
     }
 
     /// Takes in what a poll handed out.

@@ -36,6 +36,8 @@ pub(super) struct Opening {
     pub(super) failures: u32,
     /// When the next try is due.
     pub(super) retry_at: Option<Instant>,
+    /// How much of the backlog that `since` brought is still to come.
+    backlog: u64,
     /// The newest event when the first listener opened.
     latest: Option<String>,
 }
@@ -79,6 +81,7 @@ impl Opening {
             skipped: None,
             failures: 0,
             retry_at: None,
+            backlog: 0,
             latest: None,
         }
     }
@@ -171,6 +174,8 @@ impl Machine {
         if !first || self.opening.plan != Plan::Now || self.checkpoint.resume.is_none() {
             self.move_on_from_start();
         }
+        let stored = matches!(self.opening.plan, Plan::Since(_)).then_some(listener.backlog).flatten();
+        self.opening.backlog = stored.unwrap_or(0);
         self.listener_opened(now);
         if first && let Some(others) = listener.others_open.filter(|others| *others > 0) {
             self.notice(Notice::OthersOpen(others));
@@ -190,6 +195,13 @@ impl Machine {
         }
         self.unsaved = true;
         self.tell_checkpoint(false);
+    }
+
+    /// Whether the next first arrival is part of the backlog that `since` brought; counts it.
+    pub(super) fn in_backlog(&mut self) -> bool {
+        let is_it = self.opening.backlog > 0;
+        self.opening.backlog = self.opening.backlog.saturating_sub(1);
+        is_it
     }
 
     /// From here on `--since last` goes on from this listener.
