@@ -36,6 +36,9 @@ use polling::Polls;
 /// How long the end waits for its last events to be taken.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// The shortest time between two rounds that nothing but time asks for.
+const BREATH: Duration = Duration::from_millis(1);
+
 /// Everything about one run.
 #[derive(Debug)]
 pub(super) struct Machine {
@@ -156,7 +159,7 @@ impl Machine {
             if self.is_over() {
                 break;
             }
-            let due = self.next_due().into();
+            let due = self.next_due().max(Instant::now() + BREATH).into();
             tokio::select! {
                 () = control.hard.cancelled() => {}
                 () = control.soft.cancelled(), if self.stopping.is_none() => self.stop(End::Stopped),

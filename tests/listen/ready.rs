@@ -6,7 +6,7 @@ use pullhook::listen::{End, FatalKind, Notice, Since, What};
 use serde_json::json;
 
 use crate::app::App;
-use crate::fake::{Fake, error};
+use crate::fake::{Fake, error, issue};
 use crate::rig::{checkpoint, options, start};
 
 #[tokio::test]
@@ -138,6 +138,35 @@ async fn a_dead_process_leaves_no_listener_behind_and_what_was_missed_is_said() 
     assert_eq!(bodies, [&b"1"[..], b"2", b"3"], "the first one was never acked");
     assert_eq!(relay.state().opens.last().unwrap()["continues"], json!(ready.listener_id));
     third.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_stored_is_handed_out_when_asked_for_oldest_first() {
+    let (relay, app) = (Fake::ours().await, App::ok().await);
+    for n in 0..5 {
+        relay.publish("a.b", format!("{n}").as_bytes());
+    }
+    let mut options = options(&relay.url(), Some(&app.target("/")));
+    (options.since, options.ordered) = (Since::At("beginning".to_owned()), true);
+    let mut running = start(options);
+    for _ in 0..5 {
+        running.ended().await;
+    }
+    let bodies: Vec<_> = app.seen().iter().map(|seen| seen.body.clone()).collect();
+    assert_eq!(bodies, ["0", "1", "2", "3", "4"]);
+    let open = relay.state().opens[0].clone();
+    assert_eq!((&open["since"], &open["max_backlog"]), (&json!("beginning"), &json!(1000)));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_event_that_is_not_there_is_not_found() {
+    let relay = Fake::ours().await;
+    relay.state().refusals.push_back((400, issue("since")));
+    let mut options = options(&relay.url(), None);
+    options.since = Since::At("evt_nowhere".to_owned());
+    let (_, summary) = start(options).end().await;
+    assert_eq!(summary.end.exit_code(), 12);
 }
 
 #[tokio::test]
