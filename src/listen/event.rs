@@ -302,6 +302,11 @@ pub enum Notice {
         /// How many.
         count: usize,
     },
+    /// The relay could not be told how these ended before the end: it may hand them out again.
+    NotAcked {
+        /// How many.
+        count: usize,
+    },
     /// `--since last`, and nothing is known of an earlier run.
     NothingRemembered,
     /// Claiming was paused, or goes on.

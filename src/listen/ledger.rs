@@ -285,9 +285,13 @@ impl Ledger {
         self.open.len()
     }
 
-    /// Every open POST.
-    pub(super) fn open_ones(&self) -> Vec<Arrival> {
-        self.open.iter().copied().collect()
+    /// Every open POST, and since when it is open.
+    pub(super) fn open_ones(&self) -> Vec<(Arrival, Instant)> {
+        let since = |arrival: &Arrival| match self.entries.get(arrival)?.state {
+            State::Open(_, since) => Some((*arrival, since)),
+            _ => None,
+        };
+        self.open.iter().filter_map(since).collect()
     }
 
     /// Deliveries that wait and satisfy `which`.
@@ -297,14 +301,7 @@ impl Ledger {
 
     /// Since when the oldest open POST is open.
     pub(super) fn oldest_open(&self) -> Option<Instant> {
-        let since =
-            self.open.iter().filter_map(|arrival| self.entries.get(arrival)).filter_map(|entry| match entry
-                .state
-            {
-                State::Open(_, since) => Some(since),
-                _ => None,
-            });
-        since.min()
+        self.open_ones().into_iter().map(|(_, since)| since).min()
     }
 
     /// The waiting ones that were handed out `age` ago or longer.

@@ -88,11 +88,22 @@ struct Server {
 #[derive(Debug)]
 enum Done {
     Opened(Result<Listener, LinkError>),
-    Polled { serial: u64, result: Result<Poll, LinkError>, facts: Option<Facts> },
-    Forwarded { arrival: Arrival, forwarded: Box<Forwarded> },
-    Probed { gate: usize, result: Result<(), ConnectError> },
+    Polled {
+        serial: u64,
+        result: Result<Poll, LinkError>,
+        facts: Option<Facts>,
+    },
+    Forwarded {
+        arrival: Arrival,
+        forwarded: Box<Forwarded>,
+    },
+    Probed {
+        gate: usize,
+        result: Result<(), ConnectError>,
+    },
     UnknownTypes(Vec<String>),
-    Closed,
+    /// Whether it is.
+    Closed(bool),
 }
 
 impl Machine {
@@ -222,7 +233,7 @@ impl Machine {
             Ok((_, Done::UnknownTypes(patterns))) => {
                 patterns.into_iter().for_each(|pattern| self.notice(Notice::UnknownType(pattern)));
             }
-            Ok((_, Done::Closed)) => self.closed(),
+            Ok((_, Done::Closed(closed))) => self.closed(closed),
             Err(error) if error.is_cancelled() => {}
             Err(error) => self.panicked(&error, now),
         }

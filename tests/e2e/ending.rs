@@ -90,7 +90,9 @@ fn the_drain_has_an_end() {
     scene.listen.signal(Signal::TERM);
     let ended = scene.listen.end();
     ended.expect(0);
-    assert_eq!(ended.all("result")[0]["error"], "interrupted");
+    let result = &ended.all("result")[0];
+    assert_eq!(result["error"], "interrupted");
+    assert!(result["duration_ms"].as_u64() >= Some(100), "as long as it was open: {result}");
     assert!(ended.stderr().contains("1 POST interrupted"), "{ended:#?}");
     let delivery = scene.delivery(&event);
     assert_eq!((&delivery["status"], &delivery["error"]), (&"failed".into(), &"interrupted".into()));
@@ -113,4 +115,27 @@ fn a_reader_that_goes_away_ends_it() {
         (event["status"] == "delivered").then_some(())
     });
     assert_eq!(relay.api().listeners().len(), 0);
+}
+
+/// The relay is gone when the end comes: what it could not be told is said, and the next run goes on there.
+#[test]
+fn an_end_without_the_relay_says_what_it_was_not_told() {
+    let mut scene = Scene::new(&[]);
+    let event = scene.relay.post("{}");
+    scene.app.got(1);
+    scene.relay.kill();
+    scene.hold.release(1000);
+    scene.listen.next("result");
+    scene.listen.signal(Signal::INT);
+    let ended = scene.listen.end();
+    assert!(ended.stderr().contains("could not be told how 1 event ended"), "{ended:#?}");
+    scene.relay.start();
+    assert_eq!(scene.relay.api().listeners().len(), 1, "nobody closed it");
+    let target = scene.app.target();
+    let mut again = scene.relay.listen(&["-f", &target, "--since", "last"]).spawn();
+    again.next("ready");
+    assert_eq!(again.next("result")["event_id"], *event);
+    again.stop();
+    assert_eq!(scene.relay.api().event(&event)["status"], "delivered");
+    assert_eq!(scene.relay.api().listeners().len(), 0, "the left one is closed by its successor");
 }

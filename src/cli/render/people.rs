@@ -153,6 +153,10 @@ fn warning(notice: &Notice) -> String {
         Notice::NotSent { count } => {
             format!("{} not sent: --since last hands it out again", self::count(*count as u64, "event"))
         }
+        Notice::NotAcked { count } => format!(
+            "the relay could not be told how {} ended: --since last hands them out again",
+            self::count(*count as u64, "event")
+        ),
         Notice::Hint(hint) => hint.to_string(),
         other => format!("{other:?}"),
     }

@@ -1,6 +1,6 @@
 //! Stopping: claim nothing more, let POSTs end, ack, close, say the totals.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Done, Machine};
 use crate::listen::event::{End, Fatal, FatalKind, Notice, What};
@@ -114,8 +114,9 @@ impl Machine {
     /// What the drain cut off was posted, and how it ended will never be known.
     fn interrupt(&mut self, now: Instant) {
         let open = self.ledger.open_ones();
-        for arrival in &open {
-            self.fail(*arrival, "interrupted".to_owned(), Duration::ZERO, now);
+        for (arrival, since) in &open {
+            let took = now.saturating_duration_since(*since);
+            self.fail(*arrival, "interrupted".to_owned(), took, now);
         }
         if !open.is_empty() {
             self.notice(Notice::Interrupted { count: open.len() });
@@ -136,20 +137,28 @@ impl Machine {
         };
         let (link, limit) = (self.link.clone(), self.o.timing.close);
         self.tasks.spawn(async move {
-            let _late = tokio::time::timeout(limit, link.close(&listener)).await;
-            Done::Closed
+            // One that the relay no longer knows is closed as well.
+            let closed = match tokio::time::timeout(limit, link.close(&listener)).await {
+                Ok(Ok(())) => true,
+                Ok(Err(error)) => error.status() == Some(404),
+                Err(_) => false,
+            };
+            Done::Closed(closed)
         });
     }
 
     /// The listener is closed, or could not be.
-    pub(super) fn closed(&mut self) {
-        self.finish(true);
+    pub(super) fn closed(&mut self, closed: bool) {
+        self.finish(closed);
     }
 
     fn finish(&mut self, closed: bool) {
         let left = self.ledger.held();
         if left > 0 {
             self.notice(Notice::NotSent { count: left });
+        }
+        if !self.acks.is_empty() {
+            self.notice(Notice::NotAcked { count: self.acks.len() });
         }
         if self.checkpoint.listener_id.is_some() {
             self.unsaved = true;
