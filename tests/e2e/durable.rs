@@ -50,6 +50,35 @@ fn kill_nine_loses_nothing_that_was_acknowledged() {
     }
 }
 
+/// The relay dies again and again under the hands of a listener: each event is posted once, each outcome arrives.
+#[test]
+fn kill_nine_under_a_listener_repeats_nothing() {
+    let mut relay = Relay::new();
+    let app = App::new();
+    let listen = relay.listen(&["-f", &app.target()]);
+    let mut listen = listen.timing(r#"{"backoff_base_ms":10,"backoff_cap_ms":40}"#).spawn();
+    listen.next("ready");
+    let mut sent = Vec::new();
+    for round in 0..15 {
+        sent.extend((0..6).map(|n| relay.post(&format!("{round}.{n}"))));
+        // Somewhere between the first POST of this round and the last ack.
+        app.got(round * 6 + 1 + round % 6);
+        relay.kill();
+        relay.start();
+    }
+    app.got(sent.len());
+    until("the acks", || {
+        relay.api().events().iter().all(|event| event["status"] == "delivered").then_some(())
+    });
+    let mut got: Vec<String> =
+        app.requests.all().iter().map(|request| request.header("webhook-id").to_owned()).collect();
+    got.sort();
+    sent.sort();
+    assert_eq!(got, sent);
+    let ended = listen.stop();
+    assert!(ended.all("reconnected").iter().all(|line| line["lost"] == 0), "{ended:#?}");
+}
+
 /// I02: a full disk: 503 with `Retry-After`, never a 202; it recovers by itself, without what was refused.
 #[test]
 fn a_full_disk_acknowledges_nothing() {

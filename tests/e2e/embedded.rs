@@ -8,7 +8,7 @@ use crate::harness::home::{local_api, relay_json};
 use crate::harness::http::send;
 use crate::harness::log::until;
 use crate::harness::relay::accepted;
-use crate::harness::{App, Home, Port, Reply, Run, Signal};
+use crate::harness::{App, Hold, Home, Port, Reply, Run, Signal};
 
 fn post(ingress: &str, body: &str) -> String {
     accepted(&send("POST", ingress, &[], body.as_bytes()).unwrap())
@@ -90,6 +90,83 @@ fn a_killed_host_is_replaced() {
     let end = post(&ingress, "end");
     last.next_where("result", |line| line["event_id"] == *end);
     last.stop();
+}
+
+/// Five that start at once in a fresh home: one hosts, all are ready. Then host after host is killed, events coming in
+/// all the while: the last one has had every event that was acknowledged, once.
+#[test]
+fn whoever_is_left_has_had_everything() {
+    let home = Home::new();
+    let apps: Vec<App> = (0..5).map(|_| App::new()).collect();
+    let mut runs: Vec<Run> = apps.iter().map(|app| home.listen(&["-f", &app.target()]).spawn()).collect();
+    let urls: Vec<Value> = runs.iter_mut().map(|run| run.next("ready")["relay_url"].clone()).collect();
+    assert!(urls.iter().all(|url| *url == urls[0]), "{urls:?}");
+    let ingress = home.source("app", "hook", "none", &[]);
+    let mut sent = Vec::new();
+    while runs.len() > 1 {
+        for _ in 0..3 {
+            let answer = until("somebody who takes it", || send("POST", &ingress, &[], b"{}").ok());
+            sent.push(accepted(&answer));
+        }
+        let host = until("the host among them", || {
+            let pid = home.relay_json()["pid"].as_i64().unwrap();
+            runs.iter().position(|run| i64::from(run.pid.as_raw_nonzero().get()) == pid)
+        });
+        runs.remove(host).kill();
+    }
+    let mut last = runs.remove(0);
+    for event in &sent {
+        let is_it = |line: &String| line.contains("\"result\"") && line.contains(event.as_str());
+        last.out.find(0, "each event's result", is_it);
+    }
+    let summary = last.stop().summary();
+    assert_eq!(
+        (summary["received"].as_u64(), summary["failed"].as_u64()),
+        (Some(sent.len() as u64), Some(0))
+    );
+}
+
+/// Two that serve the same store at once: one does, the other one says who.
+#[test]
+fn only_one_serves() {
+    let home = Home::new();
+    let serve = || home.cli(&["serve", "--bind", "127.0.0.1:0", "--output", "json"]).spawn();
+    let mut both = [serve(), serve()];
+    let refused = until("one that gives up", || both.iter().position(|run| run.has_ended()));
+    let ended = both[refused].end();
+    assert!(ended.expect(2).stderr().contains("already serves this store"), "{ended:#?}");
+    let serving = &mut both[1 - refused];
+    serving.line("\"object\":\"relay\"");
+    serving.signal(Signal::TERM);
+    serving.end().expect(0);
+}
+
+/// ^C of the process that is relay and listener at once: the open POST ends, its ack is in the store, then both end.
+#[test]
+fn a_host_acks_before_it_ends() {
+    let home = Home::new();
+    let ingress = home.source("app", "hook", "none", &[]);
+    let hold = Hold::default();
+    let waits = hold.clone();
+    let app = App::new().answers(move |_| {
+        waits.wait();
+        Reply::status(202)
+    });
+    let mut run = home.listen(&["-f", &app.target()]).spawn();
+    run.next("ready");
+    let event = post(&ingress, "{}");
+    app.got(1);
+    run.signal(Signal::INT);
+    // It goes on serving until then.
+    post(&ingress, "late");
+    hold.release(2);
+    run.end().expect(0);
+    let shown = home.cli(&["events", "show", &event, "--output", "json"]).run();
+    let shown: Value = serde_json::from_str(&shown.expect(0).out[0]).unwrap();
+    assert_eq!(
+        (&shown["status"], &shown["deliveries"][0]["status_code"]),
+        (&"delivered".into(), &202.into())
+    );
 }
 
 /// `serve` takes over from a `listen` that hosts; when it ends, the `listen` hosts again. Nothing is missed.

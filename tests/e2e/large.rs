@@ -1,6 +1,6 @@
 //! F17: what GitHub may send goes through every hop as it is, and what is larger is refused in words.
 
-use crate::harness::http::send;
+use crate::harness::http::{post_in_chunks, send};
 use crate::harness::relay::{GH_SECRET, accepted};
 use crate::harness::sign::{github, is_signed_by};
 use crate::harness::{App, Relay};
@@ -32,16 +32,28 @@ fn large_bodies_arrive_as_they_were_sent() {
     }
 }
 
+/// The most memory that the relay ever had, in bytes; 0 where the system doesn't say.
+fn peak(relay: &Relay) -> usize {
+    let pid = relay.run.as_ref().unwrap().pid.as_raw_nonzero();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap_or(0) << 10
+}
+
 #[test]
 fn a_body_over_the_limit_is_refused_readably_and_not_stored() {
     let relay = Relay::new();
     let body = vec![b'x'; 33 * MIB];
+    let before = peak(&relay);
     let answer = send("POST", &relay.ingress("raw"), &[], &body).unwrap();
+    assert!(peak(&relay) < before + 8 * MIB, "the refused body is in nobody's memory");
     assert_eq!(answer.expect(413)["error"]["type"], "invalid_request_error");
+    let answer = post_in_chunks(&relay.ingress("raw"), &body).unwrap();
+    assert!(answer.expect(413)["error"]["message"].as_str().unwrap().contains("nothing was stored"));
     assert_eq!(relay.api().events().len(), 0);
     // One byte over, after as much as is allowed.
     let answer = send("POST", &relay.ingress("raw"), &[], &body[..=25 * MIB]).unwrap();
     assert_eq!(answer.status, 413);
-    let id = accepted(&send("POST", &relay.ingress("raw"), &[], &body[..25 * MIB]).unwrap());
+    let id = accepted(&post_in_chunks(&relay.ingress("raw"), &body[..25 * MIB]).unwrap());
     assert_eq!(relay.api().events()[0]["id"], *id);
 }

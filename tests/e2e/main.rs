@@ -24,4 +24,8 @@ mod network;
 mod readme;
 mod ready;
 mod secrets;
+mod shared;
 mod sleep;
+#[path = "../support/store.rs"]
+#[allow(dead_code, reason = "only PostgreSQL is taken from it here")]
+mod store;

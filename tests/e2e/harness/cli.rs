@@ -163,9 +163,13 @@ impl Run {
     }
 
     pub fn signal(&self, signal: Signal) {
-        if self.ended.len() == 0 {
+        if !self.has_ended() {
             kill_process(self.pid, signal).unwrap();
         }
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended.len() > 0
     }
 
     /// Waits for the end.
@@ -194,7 +198,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if self.ended.len() == 0 {
+        if !self.has_ended() {
             let _gone = kill_process(self.pid, Signal::KILL);
         }
         if std::thread::panicking() {

@@ -93,18 +93,39 @@ impl Answer {
 
 /// Sends one request on a connection of its own and reads the answer.
 pub fn send(method: &str, url: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Answer> {
+    let length = body.len().to_string();
+    let headers = [&[("content-length", length.as_str())], headers].concat();
+    exchange(method, url, &headers, |to| to.write_all(body))
+}
+
+/// Posts a body without saying beforehand how long it is.
+pub fn post_in_chunks(url: &str, body: &[u8]) -> io::Result<Answer> {
+    exchange("POST", url, &[("transfer-encoding", "chunked")], |to| {
+        for chunk in body.chunks(64 << 10) {
+            to.write_all(format!("{:x}\r\n", chunk.len()).as_bytes())?;
+            to.write_all(chunk)?;
+            to.write_all(b"\r\n")?;
+        }
+        to.write_all(b"0\r\n\r\n")
+    })
+}
+
+fn exchange(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: impl FnOnce(&mut TcpStream) -> io::Result<()>,
+) -> io::Result<Answer> {
     let (address, path) = split(url);
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let length = body.len();
     let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
-    head.push_str(&format!("content-length: {length}\r\n"));
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     stream.write_all(format!("{head}\r\n").as_bytes())?;
-    stream.write_all(body)?;
+    body(&mut stream)?;
     let message = read_message(&mut BufReader::new(stream))?.ok_or(io::ErrorKind::UnexpectedEof)?;
     let status = message.first.split(' ').nth(1).and_then(|status| status.parse().ok());
     Ok(Answer { status: status.ok_or(io::ErrorKind::InvalidData)?, message })
