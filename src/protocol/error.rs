@@ -91,7 +91,6 @@ codes! {
     NotFound = "not_found", 404, "not_found_error", "No such path or object in this environment.";
     IdempotencyInProgress = "idempotency_in_progress", 409, "idempotency_error", "A request with this key is still running.";
     IdempotencyMismatch = "idempotency_mismatch", 422, "idempotency_error", "This key was used with another body.";
-    RateLimited = "rate_limited", 429, "rate_limit_error", "Too many requests; see `Retry-After`.";
     Internal = "internal_error", 500, "api_error", "The relay failed; its log names the request id.";
     Unavailable = "unavailable", 503, "api_error", "The store can't be written now; see `Retry-After`.";
 }
@@ -118,7 +117,6 @@ mod tests {
                 "permission_error" => code.status() == 403,
                 "not_found_error" => code.status() == 404,
                 "idempotency_error" => [409, 422].contains(&code.status()),
-                "rate_limit_error" => code.status() == 429,
                 "api_error" => [500, 503].contains(&code.status()),
                 _ => false,
             };

@@ -40,7 +40,7 @@ pub struct Source {
     pub updated_at: Timestamp,
 }
 
-/// The body of `POST /v1/sources`; `PATCH` takes the same fields, each optional, without `name`.
+/// The body of `POST /v1/sources`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "relay", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -64,6 +64,42 @@ pub struct CreateSource {
     /// The address the provider knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_url: Option<String>,
+}
+
+/// The body of `PATCH /v1/sources/{id or name}`: what is left out stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "relay", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct UpdateSource {
+    /// The signature scheme; a new one comes with its secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
+    /// All its secrets from now on, at least one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<Vec<String>>,
+    /// `mark` or `drop`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dedupe: Option<String>,
+    /// Seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dedupe_window_s: Option<u64>,
+    /// Bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_body_bytes: Option<u64>,
+    /// The address the provider knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
+    /// Whether it takes anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// The body of `POST /v1/sources/{id or name}/rotate`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "relay", derive(utoipa::ToSchema))]
+pub struct RotateSource {
+    /// The new secrets, which go before those that the source has.
+    pub secrets: Vec<String>,
 }
 
 /// The body of `POST /v1/sources/{id or name}/sign`.

@@ -2,27 +2,35 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::StatusCode;
+use serde::Serialize;
 
 use super::Shared;
+use super::api::error::Failure;
 use crate::store::{Durability, migrations};
 
+/// How the relay is.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct Health {
+    /// `ok`.
+    status: &'static str,
+    /// `sqlite` or `postgres`.
+    store: &'static str,
+}
+
 /// Alive: this answers, whatever the store does.
-pub(super) async fn alive() -> Response {
-    axum::Json(serde_json::json!({ "status": "ok" })).into_response()
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
+pub(super) async fn alive(State(shared): State<Arc<Shared>>) -> Json<Health> {
+    Json(Health { status: "ok", store: shared.store.engine() })
 }
 
 /// Ready: a write went through to the disk just now.
-pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
-    let (status, text) = match shared.store.write(Durability::Promised, migrations::probe).await {
-        Ok(()) => (StatusCode::OK, "ok"),
-        Err(error) => {
-            tracing::warn!(%error, "not ready");
-            (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable")
-        }
-    };
-    (status, axum::Json(serde_json::json!({ "status": text, "store": shared.store.engine() })))
-        .into_response()
+#[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health)))]
+pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Result<Json<Health>, Failure> {
+    shared.store.write(Durability::Promised, migrations::probe).await.map_err(|error| {
+        tracing::warn!(%error, "not ready");
+        Failure::unavailable()
+    })?;
+    Ok(Json(Health { status: "ok", store: shared.store.engine() }))
 }

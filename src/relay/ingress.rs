@@ -28,7 +28,10 @@ const PREFIX: &str = "/api/webhooks/";
 const METHODS: [Method; 3] = [Method::POST, Method::PUT, Method::PATCH];
 /// With these a provider only looks whether somebody is there, before it saves the address.
 const PROBES: [Method; 2] = [Method::GET, Method::HEAD];
+
 /// Takes one webhook in.
+#[utoipa::path(post, path = "/api/webhooks/{slug}", params(("slug" = String, Path)),
+    request_body(content = Vec<u8>, content_type = "*/*"), responses((status = 202, body = Accepted)))]
 pub(super) async fn take(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let (slug, path) = split(&parts.uri);

@@ -138,40 +138,70 @@ impl Shared {
         let (environment, name) = (environment_id.to_owned(), config.name.clone());
         match self.store.read(move |tx| sources::by_name(tx, &environment, &name)).await? {
             None => self.create_source(environment_id, config, true).await.map(drop),
-            Some(mut row) => {
-                row.managed = true;
-                self.update_source(row, config).await.map(drop)
+            Some(row) => {
+                let change = |row: &mut Source| {
+                    row.managed = true;
+                    self.change(row, config)
+                };
+                self.update_source(row, change).await.map(drop)
             }
         }
     }
 
-    /// Writes what `config` says over a source; what it leaves out stays.
-    pub(crate) async fn update_source(
+    /// Changes a source; `change` runs again where somebody else was faster.
+    async fn update_source(
         &self,
-        mut row: Source,
-        config: &SourceConfig,
+        mut old: Source,
+        change: impl Fn(&mut Source) -> Result<(), Failure>,
     ) -> Result<Source, Failure> {
-        let scheme_changes = !config.scheme.is_empty() && config.scheme != row.scheme;
-        if scheme_changes && config.secrets.is_empty() && config.scheme != Scheme::none().name() {
-            let text = "a new scheme needs its secrets: send `secrets` along with `scheme`";
-            return Err(Failure::new(Code::InvalidSecret, text).param("secrets"));
+        loop {
+            let mut new = old.clone();
+            change(&mut new)?;
+            new.updated_at = self.clock.now();
+            let (before, after) = (old.clone(), new.clone());
+            let work = move |tx: &mut dyn crate::store::tx::Tx| sources::update(tx, &before, &after);
+            if self.store.write(Durability::Promised, work).await? {
+                return Ok(new);
+            }
+            old = self.find_source(&old.environment_id, &old.id).await?;
         }
-        self.apply(&mut row, config)?;
-        row.updated_at = self.clock.now();
-        let stored = row.clone();
-        self.store.write(Durability::Promised, move |tx| sources::update(tx, &stored)).await?;
-        Ok(row)
+    }
+
+    /// Writes what `config` says over a source; what it leaves out stays.
+    pub(crate) async fn edit_source(
+        &self,
+        row: Source,
+        config: &SourceConfig,
+        enabled: Option<bool>,
+    ) -> Result<Source, Failure> {
+        let change = |row: &mut Source| {
+            row.enabled = enabled.unwrap_or(row.enabled);
+            self.change(row, config)
+        };
+        self.update_source(row, change).await
     }
 
     /// Puts new secrets in front; those before stay valid, as many as fit.
-    pub(crate) async fn rotate_source(&self, row: Source, secrets: Vec<Secret>) -> Result<Source, Failure> {
-        let mut all = secrets;
-        for sealed in row.sealed_secrets.lines().take(MAX_SECRETS.saturating_sub(all.len())) {
-            let opened = self.ring.open(sealed).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-            all.push(opened);
+    pub(crate) async fn rotate_source(&self, row: Source, secrets: &[Secret]) -> Result<Source, Failure> {
+        let change = |row: &mut Source| {
+            let mut all = secrets.to_vec();
+            for sealed in row.sealed_secrets.lines().take(MAX_SECRETS.saturating_sub(all.len())) {
+                let opened =
+                    self.ring.open(sealed).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+                all.push(opened);
+            }
+            self.apply(row, &SourceConfig { secrets: all, ..SourceConfig::default() })
+        };
+        self.update_source(row, change).await
+    }
+
+    fn change(&self, row: &mut Source, config: &SourceConfig) -> Result<(), Failure> {
+        let scheme_changes = !config.scheme.is_empty() && config.scheme != row.scheme;
+        if scheme_changes && self.check_scheme(&config.scheme)?.is_signed() && config.secrets.is_empty() {
+            let text = "a new scheme needs its secrets: send `secrets` along with `scheme`";
+            return Err(Failure::new(Code::InvalidSecret, text).param("secrets"));
         }
-        let config = SourceConfig { secrets: all, ..SourceConfig::default() };
-        self.update_source(row, &config).await
+        self.apply(row, config)
     }
 
     fn apply(&self, row: &mut Source, config: &SourceConfig) -> Result<(), Failure> {

@@ -214,7 +214,12 @@ fn end(tx: &mut dyn Tx, poll: &Poll, event: i64, ack: &Ack, ids: &IdMaker) -> Re
         State::Skipped => Status::Skipped,
         State::Open | State::Failed | State::Exhausted => Status::Failed,
     };
-    set_status(tx, event, status)?;
+    // Somebody replayed it, or it was sent again, since: then that decides.
+    let is_newest = "SELECT 1 FROM listener_deliveries d WHERE d.id = ?1 AND NOT EXISTS
+        (SELECT 1 FROM listener_deliveries n WHERE n.event = d.event AND n.occurrence > d.occurrence)";
+    if tx.first(is_newest, args![&ack.token.delivery_id])?.is_some() {
+        set_status(tx, event, status)?;
+    }
     tx.execute("UPDATE listeners SET pending = pending - 1 WHERE id = ?1", args![&poll.listener_id])?;
     let failed = status == Status::Failed;
     let line = logs::Line {

@@ -3,6 +3,7 @@
 use crate::clock::Timestamp;
 
 use super::StoreError;
+use super::events::Status;
 use super::tx::{Tx, args};
 
 /// Before which moments things are too old.
@@ -23,9 +24,7 @@ pub struct Limits {
 /// One round; how many rows went. Call again until it is 0.
 pub fn purge(tx: &mut dyn Tx, limits: &Limits) -> Result<u64, StoreError> {
     let mut gone = purge_events(tx, limits)?;
-    let listeners = "DELETE FROM listeners WHERE id IN
-        (SELECT id FROM listeners WHERE expires_at < ?1 ORDER BY expires_at LIMIT ?2)";
-    gone += tx.execute(listeners, args![limits.listeners, limits.batch])?;
+    gone += purge_listeners(tx, limits)?;
     for table in ["logs", "audit_events"] {
         let sql = format!(
             "DELETE FROM {table} WHERE position IN (SELECT position FROM {table} WHERE occurred_at < ?1
@@ -35,6 +34,22 @@ pub fn purge(tx: &mut dyn Tx, limits: &Limits) -> Result<u64, StoreError> {
     }
     let keys = "DELETE FROM idempotency_keys WHERE created_at < ?1";
     gone += tx.execute(keys, args![limits.idempotency])?;
+    Ok(gone)
+}
+
+/// Until here somebody could have continued them; now nobody takes what they held.
+fn purge_listeners(tx: &mut dyn Tx, limits: &Limits) -> Result<u64, StoreError> {
+    let chosen = "SELECT id FROM listeners WHERE expires_at < ?1 ORDER BY expires_at LIMIT ?2";
+    let held = "UPDATE events SET status = ?2 WHERE status = ?3 AND position IN
+        (SELECT event FROM listener_deliveries WHERE listener_id = ?1 AND state = 0) AND NOT EXISTS
+        (SELECT 1 FROM listener_deliveries d WHERE d.event = events.position AND d.state = 0 AND d.listener_id <> ?1)";
+    let rows = tx.query(chosen, args![limits.listeners, limits.batch])?;
+    let gone = rows.len() as u64;
+    for mut row in rows {
+        let id: String = row.take(0)?;
+        tx.execute(held, args![&id, Status::None.number(), Status::Pending.number()])?;
+        tx.execute("DELETE FROM listeners WHERE id = ?1", args![&id])?;
+    }
     Ok(gone)
 }
 

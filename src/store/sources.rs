@@ -102,8 +102,12 @@ pub fn insert(tx: &mut dyn Tx, source: &Source, suffix: &str) -> Result<Option<S
     Ok(Some(new))
 }
 
-/// Writes every field that may change.
-pub fn update(tx: &mut dyn Tx, source: &Source) -> Result<bool, StoreError> {
+/// Writes every field that may change, unless the source is not `old` any more: then somebody else changed it.
+pub fn update(tx: &mut dyn Tx, old: &Source, source: &Source) -> Result<bool, StoreError> {
+    tx.lock(Lock::Global)?;
+    if find(tx, &old.environment_id, &old.id)?.as_ref() != Some(old) {
+        return Ok(false);
+    }
     let sql = "UPDATE sources SET scheme = ?2, sealed_secrets = ?3, secret_count = ?4, dedupe = ?5,
         dedupe_window_s = ?6, max_body_bytes = ?7, public_url = ?8, enabled = ?9, managed = ?10, updated_at = ?11
         WHERE id = ?1";

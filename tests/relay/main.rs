@@ -13,14 +13,17 @@
 mod answer;
 mod bodies;
 mod common;
+mod events;
 mod fields;
 mod harness;
+mod idempotency;
 mod ingress;
 mod listeners;
 mod log;
 mod polls;
 mod redelivery;
 mod refusals;
+mod replay;
 #[path = "../support/store.rs"]
 mod store;
 mod takeover;

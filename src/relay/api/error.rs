@@ -80,7 +80,8 @@ impl Failure {
         Self::unavailable()
     }
 
-    fn unavailable() -> Self {
+    /// The store can't be used now.
+    pub(crate) fn unavailable() -> Self {
         let text = "the relay's store can't be used now; try again shortly";
         let mut failure = Self::new(Code::Unavailable, text);
         failure.0.retry_after = Some(RETRY_AFTER_S);

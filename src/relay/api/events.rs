@@ -199,12 +199,18 @@ pub(super) async fn create(
     caller.access.need("event:create")?;
     let wanted = fields::read(&body, read_create)?;
     let environment = caller.access.environment.id.clone();
-    once(&shared, &environment, &headers, &body, || async {
+    once(&shared, &environment, &headers, &body, |taken| async {
         if let Some(source) = &wanted.source {
             shared.need_source(&environment, source).await?;
         }
-        let (event, _) = shared.make_event(&caller, wanted).await?;
-        Ok((StatusCode::ACCEPTED, serde_json::to_value(listed(event)).unwrap_or_default()))
+        let keep = move |tx: &mut dyn Tx, event| {
+            // An event always has a JSON form.
+            let shown = serde_json::to_value(listed(event)).unwrap_or_default();
+            taken.keep(tx, StatusCode::ACCEPTED, &shown)?;
+            Ok(shown)
+        };
+        let (shown, _) = shared.make_event(&caller, wanted, keep).await?;
+        Ok((StatusCode::ACCEPTED, shown))
     })
     .await
 }
@@ -265,7 +271,7 @@ pub(super) async fn test(
     wanted.data = data;
     let (environment, kind, now) =
         (caller.access.environment.id.clone(), wanted.kind.clone(), shared.clock.now());
-    let (_, envelope) = shared.make_event(&caller, wanted).await?;
+    let ((), envelope) = shared.make_event(&caller, wanted, |_, _| Ok(())).await?;
     let count = move |tx: &mut dyn Tx| {
         let open = listeners::subscribers(tx, &environment, now)?;
         Ok(open.iter().filter(|open| open.takes_source("") && open.takes_type(&kind)).count() as u64)
@@ -290,8 +296,17 @@ impl Shared {
         }
     }
 
-    /// Stores an event durably, with the envelope that was made around it.
-    async fn make_event(&self, caller: &Caller, wanted: Wanted) -> Result<(Listed, Envelope), Failure> {
+    /// Stores an event durably, and what `also` does in the same transaction; with the envelope that was made.
+    async fn make_event<T, F>(
+        &self,
+        caller: &Caller,
+        wanted: Wanted,
+        mut also: F,
+    ) -> Result<(T, Envelope), Failure>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut dyn Tx, Listed) -> Result<T, StoreError> + Send + 'static,
+    {
         let (id, now) = (self.ids.make(Kind::Event), self.clock.now());
         let envelope = Envelope {
             id: id.clone(),
@@ -311,7 +326,8 @@ impl Shared {
         let work = move |tx: &mut dyn Tx| {
             let appended = events::append(tx, &new)?;
             let stored = event_list::by_id(tx, &new.environment_id, &appended.event_id)?;
-            stored.ok_or_else(|| StoreError::Corrupt("an event vanished within a transaction".into()))
+            let vanished = || StoreError::Corrupt("an event vanished within a transaction".into());
+            also(tx, stored.ok_or_else(vanished)?)
         };
         Ok((self.store.write(Durability::Promised, work).await?, envelope))
     }

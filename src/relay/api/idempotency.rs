@@ -14,7 +14,7 @@ use crate::protocol::error::Code;
 use crate::protocol::limits;
 use crate::relay::Shared;
 use crate::store::idempotency::{self, Seen};
-use crate::store::{Durability, tx::Tx};
+use crate::store::{Durability, StoreError, tx::Tx};
 
 const KEY: &str = "idempotency-key";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -27,7 +27,26 @@ struct Answer {
     body: Value,
 }
 
-/// Runs `work` once per key; without a key, just runs it.
+/// The key that a request took, if it sent one. Its answer is kept in the transaction that does the work, so that there
+/// is never one without the other.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    environment: String,
+    key: Option<String>,
+}
+
+impl Taken {
+    /// Keeps the answer for the request's repeats.
+    pub(super) fn keep(&self, tx: &mut dyn Tx, status: StatusCode, body: &Value) -> Result<(), StoreError> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let answer = Answer { status: status.as_u16(), body: body.clone() };
+        // A status and a JSON value always have a JSON form.
+        let text = serde_json::to_string(&answer).unwrap_or_default();
+        idempotency::answer(tx, &self.environment, key, &text)
+    }
+}
+
+/// Runs `work` once per key; without a key, just runs it. The work keeps its own answer.
 pub(super) async fn once<F, W>(
     shared: &Arc<Shared>,
     environment: &str,
@@ -36,30 +55,27 @@ pub(super) async fn once<F, W>(
     work: F,
 ) -> Result<Response, Failure>
 where
-    F: FnOnce() -> W,
+    F: FnOnce(Taken) -> W,
     W: Future<Output = Result<(StatusCode, Value), Failure>>,
 {
-    let Some(key) = key(headers)? else {
-        return work().await.map(|(status, body)| (status, axum::Json(body)).into_response());
+    let taken = Taken { environment: environment.to_owned(), key: key(headers)? };
+    let respond_to = |(status, body): (StatusCode, Value)| (status, axum::Json(body)).into_response();
+    let Some(key) = taken.key.clone() else {
+        return work(taken).await.map(respond_to);
     };
-    let taken = take(shared, environment, &key, body).await?;
-    if let Some(answer) = taken {
+    if let Some(answer) = take(shared, environment, &key, body).await? {
         let mut response = respond(answer);
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         return Ok(response);
     }
-    let environment = environment.to_owned();
-    match work().await {
-        Ok((status, body)) => {
-            let answer = Answer { status: status.as_u16(), body };
-            let text = serde_json::to_string(&answer).unwrap_or_default();
-            let keep = move |tx: &mut dyn Tx| idempotency::answer(tx, &environment, &key, &text);
-            shared.store.write(Durability::Promised, keep).await?;
-            Ok(respond(answer))
-        }
+    match work(taken).await {
+        Ok(answer) => Ok(respond_to(answer)),
         Err(failure) => {
+            let environment = environment.to_owned();
             let release = move |tx: &mut dyn Tx| idempotency::release(tx, &environment, &key);
-            shared.store.write(Durability::Relaxed, release).await?;
+            if let Err(error) = shared.store.write(Durability::Relaxed, release).await {
+                tracing::warn!(%error, "an idempotency key is held until it counts as abandoned");
+            }
             Err(failure)
         }
     }

@@ -126,7 +126,7 @@ pub(super) async fn show(
 }
 
 /// Changes what is sent of a source.
-#[utoipa::path(patch, path = "/v1/sources/{id}", params(("id" = String, Path)), request_body = wire::CreateSource,
+#[utoipa::path(patch, path = "/v1/sources/{id}", params(("id" = String, Path)), request_body = wire::UpdateSource,
     responses((status = 200, body = wire::Source), (status = 404, body = crate::protocol::error::ErrorBody)))]
 pub(super) async fn update(
     State(shared): State<Arc<Shared>>,
@@ -135,10 +135,9 @@ pub(super) async fn update(
     Json(body): Json,
 ) -> Result<axum::Json<wire::Source>, Failure> {
     caller.access.need("source:update")?;
-    let mut row = shared.find_source(&caller.access.environment.id, &id).await?;
+    let row = shared.find_source(&caller.access.environment.id, &id).await?;
     let (config, enabled) = fields::read(&body, |fields| read_change(fields, &row.name))?;
-    row.enabled = enabled.unwrap_or(row.enabled);
-    let row = shared.update_source(row, &config).await?;
+    let row = shared.edit_source(row, &config, enabled).await?;
     Ok(axum::Json(shared.show_source(row)))
 }
 
@@ -159,7 +158,7 @@ pub(super) async fn delete(
 
 /// Puts a new secret in front; the ones before stay valid until they are replaced by an update.
 #[utoipa::path(post, path = "/v1/sources/{id}/rotate", params(("id" = String, Path)),
-    request_body = wire::CreateSource, responses((status = 200, body = wire::Source)))]
+    request_body = wire::RotateSource, responses((status = 200, body = wire::Source)))]
 pub(super) async fn rotate(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
@@ -176,7 +175,8 @@ pub(super) async fn rotate(
         secrets
     })?;
     let row = shared.find_source(&caller.access.environment.id, &id).await?;
-    let row = shared.rotate_source(row, secrets.into_iter().map(Secret::new).collect()).await?;
+    let secrets: Vec<Secret> = secrets.into_iter().map(Secret::new).collect();
+    let row = shared.rotate_source(row, &secrets).await?;
     Ok(axum::Json(shared.show_source(row)))
 }
 
