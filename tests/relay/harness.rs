@@ -61,6 +61,7 @@ impl TestRelay {
         let store = TestStore::new(engine)?;
         let clock = ManualClock::at(Timestamp::from_millis(T0_MS));
         let relay = Relay::builder(store.url.clone()).clock(Arc::new(clock.clone())).settings(settings);
+        let relay = relay.local_master(Secret::new("a master of this machine"));
         let relay = relay.build().await.unwrap();
         let environment = relay.admin().named_environment("shop").await.unwrap();
         let key = relay.admin().create_key(&environment, "tests", &[]).await.unwrap().key.unwrap();

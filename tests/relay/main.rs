@@ -24,6 +24,10 @@ mod polls;
 mod redelivery;
 mod refusals;
 mod replay;
+mod secrets;
+mod service;
+mod sockets;
+mod sources;
 #[path = "../support/store.rs"]
 mod store;
 mod takeover;

@@ -12,7 +12,7 @@ pub enum Engine {
 /// A store that goes with the test.
 pub struct TestStore {
     pub url: StoreUrl,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     database: Option<Database>,
 }
 
@@ -22,14 +22,19 @@ impl TestStore {
         match engine {
             Engine::Sqlite => {
                 let url = StoreUrl::Sqlite(folder.path().join("relay.db"));
-                Some(Self { url, _folder: folder, database: None })
+                Some(Self { url, folder, database: None })
             }
             Engine::Postgres => {
                 let database = Database::make()?;
                 let url = StoreUrl::parse(&database.url()).unwrap();
-                Some(Self { url, _folder: folder, database: Some(database) })
+                Some(Self { url, folder, database: Some(database) })
             }
         }
+    }
+
+    /// Where a SQLite store lies.
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
     }
 
     /// The address as text, for `serve --store`.
