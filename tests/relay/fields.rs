@@ -224,132 +224,163 @@ fn setting_cases() -> Vec<Case> {
     cases
 }
 
-on_both_engines! {
-    async fn opening_names_what_is_wrong(relay: TestRelay) {
-        relay.refuses("/v1/webhook_listeners", open_cases()).await;
-        assert_eq!(relay.trail().await, []);
-    }
+on_both_engines!(opening_names_what_is_wrong, async |relay: TestRelay| {
+    relay.refuses("/v1/webhook_listeners", open_cases()).await;
+    assert_eq!(relay.trail().await, []);
+});
 
-    async fn polling_names_what_is_wrong_and_touches_nothing(relay: TestRelay) {
-        let listener = relay.open(json!({})).await;
-        relay.refuses(&format!("/v1/webhook_listeners/{listener}/poll"), poll_cases()).await;
-        let shown = relay.get(&format!("/v1/webhook_listeners/{listener}")).await.expect(200);
-        assert_eq!(shown.get("last_polled_at"), None);
-        // An outcome is never lost for the text that comes with it.
-        relay.source("raw", "none").await;
-        let event = relay.ingest("raw", b"{}").await;
-        let delivery = relay.poll(&listener, json!({})).await["deliveries"][0].clone();
-        let error = format!("a\0b{}", long(10_000));
-        let ack = crate::harness::ack_with(&delivery, json!({ "status_code": null, "error": error }));
-        assert_eq!(relay.poll(&listener, json!({ "acks": [ack] })).await["acknowledged"], 1);
-        let kept = relay.event(&event).await["deliveries"][0]["error"].as_str().unwrap().to_owned();
-        assert!(kept.starts_with("a\u{fffd}bx") && kept.chars().count() == 5000);
-    }
+on_both_engines!(polling_names_what_is_wrong_and_touches_nothing, async |relay: TestRelay| {
+    let listener = relay.open(json!({})).await;
+    relay.refuses(&format!("/v1/webhook_listeners/{listener}/poll"), poll_cases()).await;
+    let shown = relay.get(&format!("/v1/webhook_listeners/{listener}")).await.expect(200);
+    assert_eq!(shown.get("last_polled_at"), None);
+    // An outcome is never lost for the text that comes with it.
+    relay.source("raw", "none").await;
+    let event = relay.ingest("raw", b"{}").await;
+    let delivery = relay.poll(&listener, json!({})).await["deliveries"][0].clone();
+    let error = format!("a\0b{}", long(10_000));
+    let ack = crate::harness::ack_with(&delivery, json!({ "status_code": null, "error": error }));
+    assert_eq!(relay.poll(&listener, json!({ "acks": [ack] })).await["acknowledged"], 1);
+    let kept = relay.event(&event).await["deliveries"][0]["error"].as_str().unwrap().to_owned();
+    assert!(kept.starts_with("a\u{fffd}bx") && kept.chars().count() == 5000);
+});
 
-    async fn making_events_names_what_is_wrong(relay: TestRelay) {
-        relay.refuses("/v1/events", event_cases()).await;
-        let mut data = each("data", &[json!(1), json!("x"), json!([]), json!(true)]);
-        data.iter_mut().for_each(|(body, _)| body["type"] = json!("a"));
-        relay.refuses("/v1/webhook_events/test", data).await;
-        relay.refuses("/v1/webhook_events/test", vec![(json!({}), "type"), (json!({ "type": "" }), "type"),
-            (json!({ "type": "a\nb" }), "type"), (json!({ "type": long(257) }), "type")]).await;
-        // Both reasons of a wrong `data`.
-        let error = relay.post("/v1/events", json!({ "type": "a", "data": 1 })).await.refused(Code::InvalidRequest);
-        assert_eq!(error["param"], "data");
-        assert_eq!(relay.listed("").await, Vec::<String>::new());
-    }
+on_both_engines!(making_events_names_what_is_wrong, async |relay: TestRelay| {
+    relay.refuses("/v1/events", event_cases()).await;
+    let mut data = each("data", &[json!(1), json!("x"), json!([]), json!(true)]);
+    data.iter_mut().for_each(|(body, _)| body["type"] = json!("a"));
+    relay.refuses("/v1/webhook_events/test", data).await;
+    relay
+        .refuses(
+            "/v1/webhook_events/test",
+            vec![
+                (json!({}), "type"),
+                (json!({ "type": "" }), "type"),
+                (json!({ "type": "a\nb" }), "type"),
+                (json!({ "type": long(257) }), "type"),
+            ],
+        )
+        .await;
+    // Both reasons of a wrong `data`.
+    let error =
+        relay.post("/v1/events", json!({ "type": "a", "data": 1 })).await.refused(Code::InvalidRequest);
+    assert_eq!(error["param"], "data");
+    assert_eq!(relay.listed("").await, Vec::<String>::new());
+});
 
-    async fn replaying_names_what_is_wrong(relay: TestRelay) {
-        relay.refuses("/v1/events/replay", replay_cases()).await;
-    }
+on_both_engines!(replaying_names_what_is_wrong, async |relay: TestRelay| {
+    relay.refuses("/v1/events/replay", replay_cases()).await;
+});
 
-    async fn sources_name_what_is_wrong(relay: TestRelay) {
-        relay.refuses("/v1/sources", source_cases()).await;
-        assert_eq!(relay.get("/v1/sources").await.expect(200)["data"], json!([]));
-        let before = relay.source("gh", "github").await;
-        let mut changes = setting_cases();
-        changes.extend(each("enabled", &[json!(1), json!("false")]));
-        changes.extend(each("name", &[json!("other"), json!(1)]));
-        changes.extend(each("secrets", &[json!([]), json!("x")]));
-        for (body, field) in changes {
-            relay.patch("/v1/sources/gh", body).await.wrong_field(field);
-        }
-        let mut rotations = texts("secrets", ["secrets.0", "secrets.1"], 10, 4096);
-        rotations.push((json!({}), "secrets"));
-        rotations.push((json!({ "secrets": [] }), "secrets"));
-        relay.refuses("/v1/sources/gh/rotate", rotations).await;
-        assert_eq!(relay.get("/v1/sources/gh").await.expect(200), before);
+on_both_engines!(sources_name_what_is_wrong, async |relay: TestRelay| {
+    relay.refuses("/v1/sources", source_cases()).await;
+    assert_eq!(relay.get("/v1/sources").await.expect(200)["data"], json!([]));
+    let before = relay.source("gh", "github").await;
+    let mut changes = setting_cases();
+    changes.extend(each("enabled", &[json!(1), json!("false")]));
+    changes.extend(each("name", &[json!("other"), json!(1)]));
+    changes.extend(each("secrets", &[json!([]), json!("x")]));
+    for (body, field) in changes {
+        relay.patch("/v1/sources/gh", body).await.wrong_field(field);
     }
+    let mut rotations = texts("secrets", ["secrets.0", "secrets.1"], 10, 4096);
+    rotations.push((json!({}), "secrets"));
+    rotations.push((json!({ "secrets": [] }), "secrets"));
+    relay.refuses("/v1/sources/gh/rotate", rotations).await;
+    assert_eq!(relay.get("/v1/sources/gh").await.expect(200), before);
+});
 
-    async fn signing_names_what_is_wrong(relay: TestRelay) {
-        relay.source("gh", "github").await;
-        let mut cases = vec![(json!({}), "body_base64")];
-        for (field, values) in [
-            ("body_base64", vec![json!("!"), json!(1), json!("eA"), json!("eA=="[..3].to_owned())]),
-            ("method", vec![json!(1), json!(long(17))]),
-            ("path", vec![json!(1), json!(long(2049))]),
-            ("headers", vec![json!({}), json!(1), json!([["a"]]), json!([["a", 1]]), json!(["a", "b"])]),
-            ("at", vec![json!("soon"), json!(1_760_000_000)]),
-            ("fault", vec![json!("none"), json!(1), json!("")]),
-        ] {
-            for value in values {
-                let mut body = json!({ "body_base64": "" });
-                body[field] = value;
-                cases.push((body, field));
-            }
-        }
-        relay.refuses("/v1/sources/gh/sign", cases).await;
-    }
-
-    async fn queries_name_what_is_wrong(relay: TestRelay) {
-        let limits = [("limit=0", "limit"), ("limit=101", "limit"), ("limit=-1", "limit"), ("limit=ten", "limit"),
-            ("limit=1.5", "limit"), ("limit=+1%00", "limit"), ("limit=5&limit=0", "limit"), ("after=%00", "after")];
-        for path in ["/v1/events", "/v1/sources", "/v1/webhook_listeners"] {
-            relay.refuses_query(path, &limits).await;
-            let answer = relay.get(&format!("{path}?after=evt_nobody")).await;
-            assert_eq!(answer.refused(Code::NotFound)["param"], "after", "{path}");
-            relay.get(&format!("{path}?limit=100&after=&news=1")).await.expect(200);
-        }
-        relay.refuses_query("/v1/events", &[
-            ("wait_ms=-1", "wait_ms"), ("wait_ms=25001", "wait_ms"), ("wait_ms=x", "wait_ms"),
-            ("wait_ms=0&order=desc", "wait_ms"), ("order=up", "order"), ("status=lost", "status"),
-            ("from=yesterday", "from"), ("to=1760000000", "to"), ("type=%00", "type"), ("source=%00", "source"),
-            ("q=%00", "q"),
-        ]).await;
-    }
-
-    async fn paths_with_nonsense_are_not_found(relay: TestRelay) {
-        for id in ["%00", "%FF", "%20", "a%2Fb", "..", "%F0%9F%98%8A", &long(3000)] {
-            for path in ["/v1/events/", "/v1/sources/", "/v1/webhook_listeners/"] {
-                relay.get(&format!("{path}{id}")).await.refused(Code::NotFound);
-            }
-            relay.post(&format!("/v1/webhook_listeners/{id}/poll"), json!({ "wait_ms": 0 })).await.refused(Code::NotFound);
-            relay.patch(&format!("/v1/sources/{id}"), json!({})).await.refused(Code::NotFound);
-            relay.delete(&format!("/v1/sources/{id}")).await.refused(Code::NotFound);
+on_both_engines!(signing_names_what_is_wrong, async |relay: TestRelay| {
+    relay.source("gh", "github").await;
+    let mut cases = vec![(json!({}), "body_base64")];
+    for (field, values) in [
+        ("body_base64", vec![json!("!"), json!(1), json!("eA"), json!("eA=="[..3].to_owned())]),
+        ("method", vec![json!(1), json!(long(17))]),
+        ("path", vec![json!(1), json!(long(2049))]),
+        ("headers", vec![json!({}), json!(1), json!([["a"]]), json!([["a", 1]]), json!(["a", "b"])]),
+        ("at", vec![json!("soon"), json!(1_760_000_000)]),
+        ("fault", vec![json!("none"), json!(1), json!("")]),
+    ] {
+        for value in values {
+            let mut body = json!({ "body_base64": "" });
+            body[field] = value;
+            cases.push((body, field));
         }
     }
+    relay.refuses("/v1/sources/gh/sign", cases).await;
+});
 
-    async fn an_idempotency_key_has_a_sensible_length(relay: TestRelay) {
-        let body = json!({ "type": "a", "data": {} }).to_string();
-        for key in [&long(257), "ü"] {
-            let headers = [JSON[0], ("idempotency-key", key)];
-            let answer = relay.send(Method::POST, "/v1/events", &headers, body.clone()).await;
-            assert_eq!(answer.refused(Code::InvalidRequest)["param"], "idempotency-key", "{key}");
+on_both_engines!(queries_name_what_is_wrong, async |relay: TestRelay| {
+    let limits = [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=ten", "limit"),
+        ("limit=1.5", "limit"),
+        ("limit=+1%00", "limit"),
+        ("limit=5&limit=0", "limit"),
+        ("after=%00", "after"),
+    ];
+    for path in ["/v1/events", "/v1/sources", "/v1/webhook_listeners"] {
+        relay.refuses_query(path, &limits).await;
+        let answer = relay.get(&format!("{path}?after=evt_nobody")).await;
+        assert_eq!(answer.refused(Code::NotFound)["param"], "after", "{path}");
+        relay.get(&format!("{path}?limit=100&after=&news=1")).await.expect(200);
+    }
+    relay
+        .refuses_query(
+            "/v1/events",
+            &[
+                ("wait_ms=-1", "wait_ms"),
+                ("wait_ms=25001", "wait_ms"),
+                ("wait_ms=x", "wait_ms"),
+                ("wait_ms=0&order=desc", "wait_ms"),
+                ("order=up", "order"),
+                ("status=lost", "status"),
+                ("from=yesterday", "from"),
+                ("to=1760000000", "to"),
+                ("type=%00", "type"),
+                ("source=%00", "source"),
+                ("q=%00", "q"),
+            ],
+        )
+        .await;
+});
+
+on_both_engines!(paths_with_nonsense_are_not_found, async |relay: TestRelay| {
+    for id in ["%00", "%FF", "%20", "a%2Fb", "..", "%F0%9F%98%8A", &long(3000)] {
+        for path in ["/v1/events/", "/v1/sources/", "/v1/webhook_listeners/"] {
+            relay.get(&format!("{path}{id}")).await.refused(Code::NotFound);
         }
-        let headers = [JSON[0], ("idempotency-key", &long(256))];
-        relay.send(Method::POST, "/v1/events", &headers, Body::from(body)).await.expect(202);
+        relay
+            .post(&format!("/v1/webhook_listeners/{id}/poll"), json!({ "wait_ms": 0 }))
+            .await
+            .refused(Code::NotFound);
+        relay.patch(&format!("/v1/sources/{id}"), json!({})).await.refused(Code::NotFound);
+        relay.delete(&format!("/v1/sources/{id}")).await.refused(Code::NotFound);
     }
+});
 
-    async fn everything_that_is_wrong_comes_at_once(relay: TestRelay) {
-        let body = json!({ "event_types": ["a*b", ""], "since": "soon", "ordered": 1, "max_backlog": -1 });
-        let error = relay.post("/v1/webhook_listeners", body).await.refused(Code::InvalidRequest);
-        let mut paths: Vec<_> =
-            error["issues"].as_array().unwrap().iter().map(|issue| issue["path"].as_str().unwrap()).collect();
-        assert_eq!(error["param"], paths[0]);
-        assert!(error["message"].as_str().unwrap().contains("and 4 more"), "{error}");
-        paths.sort_unstable();
-        assert_eq!(paths, ["event_types.0", "event_types.1", "max_backlog", "ordered", "since"]);
-        let error = relay.get("/v1/events?limit=0&order=x&from=y").await.refused(Code::InvalidRequest);
-        assert_eq!(error["issues"].as_array().unwrap().len(), 3);
+on_both_engines!(an_idempotency_key_has_a_sensible_length, async |relay: TestRelay| {
+    let body = json!({ "type": "a", "data": {} }).to_string();
+    for key in [&long(257), "ü"] {
+        let headers = [JSON[0], ("idempotency-key", key)];
+        let answer = relay.send(Method::POST, "/v1/events", &headers, body.clone()).await;
+        assert_eq!(answer.refused(Code::InvalidRequest)["param"], "idempotency-key", "{key}");
     }
-}
+    let headers = [JSON[0], ("idempotency-key", &long(256))];
+    relay.send(Method::POST, "/v1/events", &headers, Body::from(body)).await.expect(202);
+});
+
+on_both_engines!(everything_that_is_wrong_comes_at_once, async |relay: TestRelay| {
+    let body = json!({ "event_types": ["a*b", ""], "since": "soon", "ordered": 1, "max_backlog": -1 });
+    let error = relay.post("/v1/webhook_listeners", body).await.refused(Code::InvalidRequest);
+    let mut paths: Vec<_> =
+        error["issues"].as_array().unwrap().iter().map(|issue| issue["path"].as_str().unwrap()).collect();
+    assert_eq!(error["param"], paths[0]);
+    assert!(error["message"].as_str().unwrap().contains("and 4 more"), "{error}");
+    paths.sort_unstable();
+    assert_eq!(paths, ["event_types.0", "event_types.1", "max_backlog", "ordered", "since"]);
+    let error = relay.get("/v1/events?limit=0&order=x&from=y").await.refused(Code::InvalidRequest);
+    assert_eq!(error["issues"].as_array().unwrap().len(), 3);
+});

@@ -1,4 +1,5 @@
-//! A relay to test against: fresh store, manual clock, one environment with a key; requests go straight to its router.
+//! A relay to test against: fresh store, manual clock, one environment with a key; requests go straight to its
+//! router.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -324,30 +325,28 @@ pub fn held(delivery: &Value) -> Value {
     json!({ "delivery_id": delivery["id"], "ack_token": delivery["ack_token"] })
 }
 
-/// Runs a test's body on every engine that is here; with other settings where it names them.
+/// A test's story, told on every engine that is here; with other settings where it names them.
 #[macro_export]
 macro_rules! on_both_engines {
-    ($($(#[$meta:meta])* async fn $name:ident($relay:ident: TestRelay $(= $settings:expr)?) $body:block)*) => {
-        $($(#[$meta])* mod $name {
+    ($name:ident, $story:expr) => {
+        $crate::on_both_engines!($name, pullhook::relay::Settings::default(), $story);
+    };
+    ($name:ident, $settings:expr, $story:expr) => {
+        mod $name {
             #[allow(unused_imports)]
             use super::*;
-            async fn story($relay: $crate::harness::TestRelay) $body
-            #[allow(unused_mut, unused_assignments)]
-            async fn relay(engine: $crate::harness::Engine) -> Option<$crate::harness::TestRelay> {
-                let mut settings = pullhook::relay::Settings::default();
-                $(settings = $settings;)?
-                $crate::harness::TestRelay::with(engine, settings).await
-            }
             #[tokio::test]
             async fn sqlite() {
-                story(relay($crate::harness::Engine::Sqlite).await.unwrap()).await;
+                let (story, settings) = ($story, $settings);
+                story(TestRelay::with($crate::harness::Engine::Sqlite, settings).await.unwrap()).await;
             }
             #[tokio::test]
             async fn postgres() {
-                if let Some(relay) = relay($crate::harness::Engine::Postgres).await {
+                let (story, settings) = ($story, $settings);
+                if let Some(relay) = TestRelay::with($crate::harness::Engine::Postgres, settings).await {
                     story(relay).await;
                 }
             }
-        })*
+        }
     };
 }

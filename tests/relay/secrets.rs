@@ -95,49 +95,53 @@ impl TestRelay {
     }
 }
 
-on_both_engines! {
-    async fn no_secret_comes_out_anywhere(relay: TestRelay) {
-        log::keep();
-        let answers = relay.answers().await;
-        for secret in &SECRETS[..2] {
-            let headers = signed("github", secret, "d1", relay.now(), B1);
-            relay.webhook("gh", &pairs(&headers), B1).await.accepted();
-        }
-        let wrong = format!("Bearer {}x", relay.key);
-        relay.send(Method::GET, "/v1/sources", &[("authorization", &wrong)], Body::empty()).await
-            .refused(Code::Unauthorized);
-        let (stored, shown) = (relay.everything_stored().await, format!("{:?}", relay.relay));
-        assert!(stored.contains("v2:"), "the store was read at all");
-        let mut planted = SECRETS.to_vec();
-        planted.push(&relay.key);
-        for secret in planted {
-            assert!(!stored.contains(secret), "{secret} is in the store");
-            assert!(!answers.contains(secret), "{secret} is in an answer: {answers}");
-            assert!(!shown.contains(secret), "{secret} is in Debug");
-            assert_eq!(log::lines(secret), Vec::<String>::new());
-        }
+on_both_engines!(no_secret_comes_out_anywhere, async |relay: TestRelay| {
+    log::keep();
+    let answers = relay.answers().await;
+    for secret in &SECRETS[..2] {
+        let headers = signed("github", secret, "d1", relay.now(), B1);
+        relay.webhook("gh", &pairs(&headers), B1).await.accepted();
     }
+    let wrong = format!("Bearer {}x", relay.key);
+    relay
+        .send(Method::GET, "/v1/sources", &[("authorization", &wrong)], Body::empty())
+        .await
+        .refused(Code::Unauthorized);
+    let (stored, shown) = (relay.everything_stored().await, format!("{:?}", relay.relay));
+    assert!(stored.contains("v2:"), "the store was read at all");
+    let mut planted = SECRETS.to_vec();
+    planted.push(&relay.key);
+    for secret in planted {
+        assert!(!stored.contains(secret), "{secret} is in the store");
+        assert!(!answers.contains(secret), "{secret} is in an answer: {answers}");
+        assert!(!shown.contains(secret), "{secret} is in Debug");
+        assert_eq!(log::lines(secret), Vec::<String>::new());
+    }
+});
 
-    async fn only_the_local_master_makes_local_keys(relay: TestRelay) {
-        let key = relay.relay.admin().local_key(&relay.environment.id).unwrap();
-        let ask = async |key: &str| {
-            let bearer = format!("Bearer {key}");
-            relay.send(Method::GET, "/v1/environment", &[("authorization", &bearer)], Body::empty()).await
-        };
-        let shown = ask(key.expose()).await.expect(200);
-        assert_eq!((&shown["slug"], &shown["api_key"]["access"]), (&json!("shop"), &json!("full")));
-        let other = relay.relay.admin().named_environment("another").await.unwrap();
-        let proof = key.expose().rsplit_once(&format!("{}_", relay.environment.id)).unwrap().1;
-        let stranger = pullhook::relay::local_key(&Secret::new("another master"), &relay.environment.id);
-        for forged in [
-            stranger.expose(), &format!("phk_local_{}_{proof}", other.id), &format!("phk_local_env_nobody_{proof}"),
-            &key.expose()[..key.expose().len() - 1], &format!("{}A", key.expose()),
-            &format!("phk_local_{}_", relay.environment.id), &format!("phk_local_{}", relay.environment.id),
-        ] {
-            ask(forged).await.refused(Code::Unauthorized);
-        }
+on_both_engines!(only_the_local_master_makes_local_keys, async |relay: TestRelay| {
+    let key = relay.relay.admin().local_key(&relay.environment.id).unwrap();
+    let ask = async |key: &str| {
+        let bearer = format!("Bearer {key}");
+        relay.send(Method::GET, "/v1/environment", &[("authorization", &bearer)], Body::empty()).await
+    };
+    let shown = ask(key.expose()).await.expect(200);
+    assert_eq!((&shown["slug"], &shown["api_key"]["access"]), (&json!("shop"), &json!("full")));
+    let other = relay.relay.admin().named_environment("another").await.unwrap();
+    let proof = key.expose().rsplit_once(&format!("{}_", relay.environment.id)).unwrap().1;
+    let stranger = pullhook::relay::local_key(&Secret::new("another master"), &relay.environment.id);
+    for forged in [
+        stranger.expose(),
+        &format!("phk_local_{}_{proof}", other.id),
+        &format!("phk_local_env_nobody_{proof}"),
+        &key.expose()[..key.expose().len() - 1],
+        &format!("{}A", key.expose()),
+        &format!("phk_local_{}_", relay.environment.id),
+        &format!("phk_local_{}", relay.environment.id),
+    ] {
+        ask(forged).await.refused(Code::Unauthorized);
     }
-}
+});
 
 /// A relay on a store that outlives it.
 async fn start(store: &TestStore, ring: &Secret, settings: Settings) -> Result<Relay, StartError> {

@@ -15,8 +15,9 @@ use crate::answer::Answer;
 use crate::harness::{B1, Engine, JSON, Peer, TestRelay, event_ids};
 use crate::on_both_engines;
 
-on_both_engines! {
-    async fn alive_whatever_the_store_does_and_ready_while_it_can_be_written(relay: TestRelay) {
+on_both_engines!(
+    alive_whatever_the_store_does_and_ready_while_it_can_be_written,
+    async |relay: TestRelay| {
         let store = if relay.engine() == Engine::Sqlite { "sqlite" } else { "postgres" };
         let fine = json!({ "status": "ok", "store": store });
         for host in ["localhost", "probe.internal"] {
@@ -33,54 +34,57 @@ on_both_engines! {
         relay.sql("ALTER TABLE hidden RENAME TO schema_version").await;
         assert_eq!(relay.get("/readyz").await.expect(200), fine);
     }
+);
 
-    async fn the_document_names_every_route_and_all_that_it_refers_to(relay: TestRelay) {
-        let document = relay.get("/openapi.json").await.expect(200);
-        let mut described = BTreeSet::new();
-        let mut operation_ids = BTreeSet::new();
-        for (path, item) in document["paths"].as_object().unwrap() {
-            for (method, operation) in item.as_object().unwrap() {
-                described.insert(format!("{} {path}", method.to_uppercase()));
-                assert!(operation_ids.insert(operation["operationId"].as_str().unwrap()), "{operation}");
-                let error = &operation["responses"]["default"]["content"]["application/json"]["schema"]["$ref"];
-                assert_eq!(error, "#/components/schemas/ErrorBody");
-                assert_eq!(operation["security"] == json!([{ "key": [] }]), path.starts_with("/v1/"), "{path}");
-            }
+on_both_engines!(the_document_names_every_route_and_all_that_it_refers_to, async |relay: TestRelay| {
+    let document = relay.get("/openapi.json").await.expect(200);
+    let mut described = BTreeSet::new();
+    let mut operation_ids = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            described.insert(format!("{} {path}", method.to_uppercase()));
+            assert!(operation_ids.insert(operation["operationId"].as_str().unwrap()), "{operation}");
+            let error = &operation["responses"]["default"]["content"]["application/json"]["schema"]["$ref"];
+            assert_eq!(error, "#/components/schemas/ErrorBody");
+            assert_eq!(operation["security"] == json!([{ "key": [] }]), path.starts_with("/v1/"), "{path}");
         }
-        assert_eq!(described, routes());
-        let mut references = Vec::new();
-        refer(&document, &mut references);
-        assert!(references.len() > 20);
-        for reference in references {
-            let target = document.pointer(reference.trim_start_matches('#'));
-            assert!(target.is_some_and(|schema| !schema.is_null()), "{reference}");
-        }
-        assert_eq!(document["components"]["securitySchemes"]["key"]["scheme"], "bearer");
     }
-
-    async fn a_restart_keeps_events_listeners_and_leases(relay: TestRelay) {
-        relay.source("raw", "none").await;
-        let listener = relay.open(json!({})).await;
-        let first = relay.ingest("raw", b"1").await;
-        let leased = relay.poll(&listener, json!({})).await["deliveries"][0].clone();
-        let second = relay.webhook("raw", &[], "2").await.accepted();
-        let again = Relay::builder(relay.store.url.clone()).clock(Arc::new(relay.clock.clone())).build().await.unwrap();
-        let again = Peer { relay: again, key: relay.key.clone() };
-        again.dispatch().await;
-        let polled = again.poll(&listener, json!({ "acks": [crate::harness::ack(&leased)] })).await;
-        assert_eq!((&polled["acknowledged"], event_ids(&polled)), (&json!(1), vec![second]));
-        assert_eq!(again.event(&first).await["status"], "delivered");
+    assert_eq!(described, routes());
+    let mut references = Vec::new();
+    refer(&document, &mut references);
+    assert!(references.len() > 20);
+    for reference in references {
+        let target = document.pointer(reference.trim_start_matches('#'));
+        assert!(target.is_some_and(|schema| !schema.is_null()), "{reference}");
     }
+    assert_eq!(document["components"]["securitySchemes"]["key"]["scheme"], "bearer");
+});
 
-    async fn every_code_of_the_table_is_answered(relay: TestRelay = Settings {
-        body_stall: Duration::from_millis(20), ..Settings::default()
-    }) {
+on_both_engines!(a_restart_keeps_events_listeners_and_leases, async |relay: TestRelay| {
+    relay.source("raw", "none").await;
+    let listener = relay.open(json!({})).await;
+    let first = relay.ingest("raw", b"1").await;
+    let leased = relay.poll(&listener, json!({})).await["deliveries"][0].clone();
+    let second = relay.webhook("raw", &[], "2").await.accepted();
+    let again =
+        Relay::builder(relay.store.url.clone()).clock(Arc::new(relay.clock.clone())).build().await.unwrap();
+    let again = Peer { relay: again, key: relay.key.clone() };
+    again.dispatch().await;
+    let polled = again.poll(&listener, json!({ "acks": [crate::harness::ack(&leased)] })).await;
+    assert_eq!((&polled["acknowledged"], event_ids(&polled)), (&json!(1), vec![second]));
+    assert_eq!(again.event(&first).await["status"], "delivered");
+});
+
+on_both_engines!(
+    every_code_of_the_table_is_answered,
+    Settings { body_stall: Duration::from_millis(20), ..Settings::default() },
+    async |relay: TestRelay| {
         relay.source("gh", "github").await;
         for code in Code::ALL {
             provoke(&relay, *code).await.refused(*code);
         }
     }
-}
+);
 
 /// The routes that the router is made of, read from its source; of ingress, what the world is told.
 fn routes() -> BTreeSet<String> {
@@ -119,80 +123,86 @@ fn refer<'a>(value: &'a Value, references: &mut Vec<&'a str>) {
 
 /// One request that is answered with this code. A code without one does not compile.
 async fn provoke(relay: &TestRelay, code: Code) -> Answer {
-    let event = async |body: &'static str, key: &str| {
-        relay.send(Method::POST, "/v1/events", &[JSON[0], ("idempotency-key", key)], body).await
+    let read = async |headers| relay.send(Method::GET, "/v1/events", headers, Body::empty()).await;
+    let source = async |name, scheme, secrets: &[&str]| {
+        relay.post("/v1/sources", json!({ "name": name, "scheme": scheme, "secrets": secrets })).await
     };
+    let replay = async |body| relay.post("/v1/events/replay", body).await;
     match code {
         Code::InvalidRequest => relay.get("/v1/events?limit=0").await,
-        Code::InvalidJson => relay.send(Method::POST, "/v1/events", JSON, "{").await,
-        Code::InvalidApiVersion => {
-            relay.send(Method::GET, "/v1/events", &[("pullhook-version", "1")], Body::empty()).await
-        }
-        Code::BodyTooLarge => relay.send(Method::POST, "/v1/events", JSON, vec![b' '; 5_000_001]).await,
-        Code::RequestTimeout => {
-            let silent = Body::from_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
-            relay.webhook("gh", &[], silent).await
-        }
+        Code::InvalidJson => event(relay, "{", "json").await,
+        Code::InvalidApiVersion => read(&[("pullhook-version", "1")]).await,
+        Code::BodyTooLarge => event(relay, &" ".repeat(5_000_001), "large").await,
+        Code::RequestTimeout => relay.webhook("gh", &[], silent()).await,
         Code::UnsupportedMediaType => relay.send(Method::POST, "/v1/events", &[], "{}").await,
         Code::MethodNotAllowed => relay.delete("/v1/events").await,
-        Code::ListenerLimitReached => {
-            let mut last = relay.post("/v1/webhook_listeners", json!({})).await;
-            while last.status == 201 {
-                last = relay.post("/v1/webhook_listeners", json!({})).await;
-            }
-            relay.advance(Duration::from_secs(600));
-            last
-        }
-        Code::BacklogTooLarge => {
-            let made = event(r#"{"type":"a","data":{}}"#, "backlog").await.expect(202);
-            relay.dispatch().await;
-            assert!(made["id"].is_string());
-            relay.post("/v1/webhook_listeners", json!({ "since": "beginning", "max_backlog": 0 })).await
-        }
-        Code::NoOpenListener => {
-            relay.post("/v1/events/replay", json!({ "from": "2020-01-01T00:00:00Z" })).await
-        }
-        Code::ReplayTooLarge => {
-            relay.post("/v1/events/replay", json!({ "event_ids": ["a", "b"], "limit": 1 })).await
-        }
-        Code::UnknownScheme => relay.post("/v1/sources", json!({ "name": "a", "scheme": "x" })).await,
-        Code::InvalidSecret => {
-            relay.post("/v1/sources", json!({ "name": "a", "scheme": "github", "secrets": [" "] })).await
-        }
-        Code::NameTaken => relay.post("/v1/sources", json!({ "name": "gh", "scheme": "github" })).await,
-        Code::UnsignedNotAllowed => {
-            let open = Settings { loopback: false, ..Settings::default() };
-            let other = TestRelay::with(Engine::Sqlite, open).await.unwrap();
-            other.post("/v1/sources", json!({ "name": "raw", "scheme": "none" })).await
-        }
-        Code::Unauthorized => {
-            relay.send(Method::GET, "/v1/events", &[("authorization", "Bearer x")], Body::empty()).await
-        }
+        Code::ListenerLimitReached => sixth_listener(relay).await,
+        Code::BacklogTooLarge => backlog(relay).await,
+        Code::NoOpenListener => replay(json!({ "from": "2020-01-01T00:00:00Z" })).await,
+        Code::ReplayTooLarge => replay(json!({ "event_ids": ["a", "b"], "limit": 1 })).await,
+        Code::UnknownScheme => source("a", "githab", &[]).await,
+        Code::InvalidSecret => source("a", "github", &[" "]).await,
+        Code::NameTaken => source("gh", "github", &[]).await,
+        Code::UnsignedNotAllowed => unsigned_in_the_open().await,
+        Code::Unauthorized => read(&[("authorization", "Bearer x")]).await,
         Code::InvalidSignature => relay.webhook("gh", &[], B1).await,
-        Code::HostNotAllowed => {
-            relay.send(Method::GET, "/v1/events", &[("host", "evil.test")], Body::empty()).await
-        }
+        Code::HostNotAllowed => read(&[("host", "evil.test")]).await,
         Code::Forbidden => relay.restricted(&["event:create"]).await.get("/v1/events").await,
         Code::NotFound => relay.get("/v1/events/evt_nobody").await,
         Code::IdempotencyInProgress => {
-            event(r#"{"type":"a","data":{}}"#, "running").await.expect(202);
+            event(relay, SMALL, "running").await.expect(202);
             relay.sql("UPDATE idempotency_keys SET answer = NULL").await;
-            event(r#"{"type":"a","data":{}}"#, "running").await
+            event(relay, SMALL, "running").await
         }
         Code::IdempotencyMismatch => {
-            event(r#"{"type":"a","data":{}}"#, "used").await.expect(202);
-            event(r#"{"type":"b","data":{}}"#, "used").await
+            event(relay, SMALL, "used").await.expect(202);
+            event(relay, "{ \"type\": \"a\", \"data\": {} }", "used").await
         }
-        Code::Internal => {
-            relay.source("broken", "github").await;
-            relay.sql("UPDATE sources SET sealed_secrets = 'nonsense' WHERE name = 'broken'").await;
-            relay.post("/v1/sources/broken/sign", json!({ "body_base64": "" })).await
-        }
-        Code::Unavailable => {
-            relay.sql("ALTER TABLE event_contents RENAME TO hidden").await;
-            let answer = relay.post("/v1/events", json!({ "type": "a", "data": {} })).await;
-            relay.sql("ALTER TABLE hidden RENAME TO event_contents").await;
-            answer
-        }
+        Code::Internal => sealed_by_nobody(relay).await,
+        Code::Unavailable => without_a_table(relay).await,
     }
+}
+
+const SMALL: &str = r#"{"type":"a","data":{}}"#;
+
+async fn event(relay: &TestRelay, body: &str, key: &str) -> Answer {
+    relay.send(Method::POST, "/v1/events", &[JSON[0], ("idempotency-key", key)], body.to_owned()).await
+}
+
+fn silent() -> Body {
+    Body::from_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>())
+}
+
+async fn sixth_listener(relay: &TestRelay) -> Answer {
+    let mut last = relay.post("/v1/webhook_listeners", json!({})).await;
+    while last.status == 201 {
+        last = relay.post("/v1/webhook_listeners", json!({})).await;
+    }
+    relay.advance(Duration::from_secs(600));
+    last
+}
+
+async fn backlog(relay: &TestRelay) -> Answer {
+    event(relay, SMALL, "backlog").await.expect(202);
+    relay.dispatch().await;
+    relay.post("/v1/webhook_listeners", json!({ "since": "beginning", "max_backlog": 0 })).await
+}
+
+async fn unsigned_in_the_open() -> Answer {
+    let open = Settings { loopback: false, ..Settings::default() };
+    let relay = TestRelay::with(Engine::Sqlite, open).await.unwrap();
+    relay.post("/v1/sources", json!({ "name": "raw", "scheme": "none" })).await
+}
+
+async fn sealed_by_nobody(relay: &TestRelay) -> Answer {
+    relay.source("broken", "github").await;
+    relay.sql("UPDATE sources SET sealed_secrets = 'nonsense' WHERE name = 'broken'").await;
+    relay.post("/v1/sources/broken/sign", json!({ "body_base64": "" })).await
+}
+
+async fn without_a_table(relay: &TestRelay) -> Answer {
+    relay.sql("ALTER TABLE event_contents RENAME TO hidden").await;
+    let answer = relay.post("/v1/events", json!({ "type": "a", "data": {} })).await;
+    relay.sql("ALTER TABLE hidden RENAME TO event_contents").await;
+    answer
 }

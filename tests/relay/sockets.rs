@@ -1,4 +1,4 @@
-//! The relay over real sockets: bodies of every size, clients that hang up, its end, and two of them on one database.
+//! The relay over real sockets: bodies of every size, clients that hang up, its end, two of them on one database.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answer::Answer;
 use crate::harness::{B1, Engine, GH_SECRET, TestRelay, event_ids, pairs, signed};
+use crate::log;
 
 /// A relay that serves a port of its own.
 struct Server {
@@ -193,6 +194,7 @@ async fn the_order_within_a_header_name_survives_the_wire() {
 
 #[tokio::test]
 async fn the_end_answers_who_waits_and_waits_for_nobody_else() {
+    log::keep();
     let (relay, server) = served(Settings::default()).await;
     let listener = relay.open(json!({})).await;
     let poll = server.connect().await.polling(&listener, json!({ "wait_ms": 25_000 }));
@@ -206,6 +208,7 @@ async fn the_end_answers_who_waits_and_waits_for_nobody_else() {
     assert_eq!(poll.await.unwrap().expect(200)["deliveries"], json!([]));
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
     idle.connection.await.unwrap();
+    assert_eq!(log::lines("requests were still running"), Vec::<String>::new());
     drop(silent);
 }
 

@@ -150,7 +150,8 @@ pub(super) async fn close(
 
 /// Lists the open listeners.
 #[utoipa::path(get, path = "/v1/webhook_listeners",
-    params(("limit" = Option<u64>, Query), ("after" = Option<String>, Query)), responses((status = 200, body = List<wire::Listener>)))]
+    params(("limit" = Option<u64>, Query), ("after" = Option<String>, Query)),
+    responses((status = 200, body = List<wire::Listener>)))]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     caller: Caller,

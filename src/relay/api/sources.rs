@@ -69,7 +69,8 @@ fn some_secret<T>(fields: &mut Fields<'_>, secrets: &[T]) {
 
 /// Lists sources by name.
 #[utoipa::path(get, path = "/v1/sources",
-    params(("limit" = Option<u64>, Query), ("after" = Option<String>, Query)), responses((status = 200, body = List<wire::Source>)))]
+    params(("limit" = Option<u64>, Query), ("after" = Option<String>, Query)),
+    responses((status = 200, body = List<wire::Source>)))]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
