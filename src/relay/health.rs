@@ -19,13 +19,13 @@ pub(super) struct Health {
     store: &'static str,
 }
 
-/// Alive: this answers, whatever the store does.
+/// Answers while the relay is alive, whatever its store does.
 #[utoipa::path(get, path = "/healthz", responses((status = 200, body = Health)))]
 pub(super) async fn alive(State(shared): State<Arc<Shared>>) -> Json<Health> {
     Json(Health { status: "ok", store: shared.store.engine() })
 }
 
-/// Ready: a write went through to the disk just now.
+/// Answers once a write went through to the disk, just now.
 #[utoipa::path(get, path = "/readyz", responses((status = 200, body = Health)))]
 pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Result<Json<Health>, Failure> {
     shared.store.write(Durability::Promised, migrations::probe).await.map_err(|error| {

@@ -77,7 +77,7 @@ pub(in crate::relay) fn openapi() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }
 
-/// This document.
+/// This API, as OpenAPI.
 #[utoipa::path(get, path = "/openapi.json", responses((status = 200, description = "OpenAPI 3.1")))]
 pub(super) async fn document() -> Json<utoipa::openapi::OpenApi> {
     Json(openapi())
