@@ -6,6 +6,7 @@ use clap::builder::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::config_command::ConfigArgs;
+use crate::cli::demo::DemoArgs;
 use crate::cli::events::EventsArgs;
 use crate::cli::keys::KeysArgs;
 use crate::cli::listen::ListenArgs;
@@ -89,6 +90,8 @@ pub enum Format {
 pub enum Command {
     /// Forward webhooks to an app on this machine
     Listen(Box<ListenArgs>),
+    /// Show all of it in one terminal: an app, a relay, a listener, a few webhooks
+    Demo(DemoArgs),
     /// Show the settings and where each one came from
     Config(ConfigArgs),
     /// Make, list and revoke API keys of the relay on this machine

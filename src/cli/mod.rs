@@ -15,6 +15,7 @@ pub mod config;
 mod config_command;
 pub mod connect;
 pub mod context;
+mod demo;
 pub mod duration;
 pub mod embedded;
 pub mod env;
@@ -71,6 +72,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn run(command: &Command, context: &Context) -> Result<Exit, CliError> {
     match command {
         Command::Config(args) => config_command::run(context, args),
+        Command::Demo(args) => demo::run(context, args),
         Command::Keys(args) => keys::run(context, args),
         Command::Listen(args) => listen::run(context, args),
         Command::Serve(args) => serve::run(context, args),

@@ -35,6 +35,15 @@ fn absolute(path: Option<PathBuf>) -> Option<PathBuf> {
     path.filter(|path| path.is_absolute())
 }
 
+/// A port that is held, and not listened to yet; connections of whoever had it before may still be on their way out.
+pub fn hold_port(address: std::net::SocketAddr) -> io::Result<tokio::net::TcpSocket> {
+    let socket = tokio::net::TcpSocket::new_v4()?;
+    // On Windows this would let others share the port, and isn't needed.
+    socket.set_reuseaddr(cfg!(unix))?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
 /// Makes one folder that only its owner may enter; an existing one is closed to others.
 #[cfg(unix)]
 pub fn make_private_dir(path: &Path) -> io::Result<()> {

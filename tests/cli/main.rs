@@ -6,6 +6,8 @@ mod app;
 mod architecture;
 mod basics;
 mod config;
+#[cfg(unix)]
+mod demo;
 mod docs;
 #[cfg(unix)]
 mod embedded;

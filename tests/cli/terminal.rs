@@ -15,7 +15,7 @@ use crate::harness::Cli;
 use crate::relay;
 
 /// A terminal with a process on it.
-struct Terminal {
+pub(crate) struct Terminal {
     master: File,
     slave: File,
     child: Child,
@@ -24,7 +24,8 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(cli: &Cli, args: &[&str]) -> Self {
+    /// Starts the binary on it.
+    pub(crate) fn start(cli: &Cli, args: &[&str]) -> Self {
         let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -47,7 +48,7 @@ impl Terminal {
     }
 
     /// Waits until this was shown, and forgets what came before it.
-    fn shows(&mut self, text: &str) -> String {
+    pub(crate) fn shows(&mut self, text: &str) -> String {
         loop {
             if let Some(at) = self.seen.find(text) {
                 let rest = self.seen.split_off(at + text.len());
@@ -60,8 +61,14 @@ impl Terminal {
         }
     }
 
-    fn press(&mut self, key: u8) {
+    /// Presses a key.
+    pub(crate) fn press(&mut self, key: u8) {
         self.master.write_all(&[key]).unwrap();
+    }
+
+    /// Waits for the process's end; its exit code.
+    pub(crate) fn end(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     fn reads_lines(&self) -> bool {
@@ -116,6 +123,6 @@ fn keys_replay_pause_and_copy() {
     terminal.shows("^C quit");
     terminal.press(3);
     terminal.shows("2 events received: 2 delivered, 0 failed, 0 skipped");
-    assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
+    assert_eq!(terminal.end(), Some(0));
     assert!(terminal.reads_lines(), "the terminal is as it was");
 }
