@@ -78,8 +78,15 @@ fn said(status: u16, error: &ApiError) -> String {
     if error.message.is_empty() {
         return format!("the relay answered {status}");
     }
-    let issues = error.issues.iter().map(|issue| format!("; {}: {}", issue.path, issue.message));
-    std::iter::once(error.message.trim_end_matches('.').to_owned()).chain(issues).collect()
+    let message = error.message.trim_end_matches('.');
+    let issues: Vec<String> =
+        error.issues.iter().map(|issue| format!("{}: {}", issue.path, issue.message)).collect();
+    // Our own relay's message is the first of them.
+    match issues.first() {
+        Some(first) if message.starts_with(first.trim_end_matches('.')) => issues.join("; "),
+        Some(_) => format!("{message}; {}", issues.join("; ")),
+        None => message.to_owned(),
+    }
 }
 
 /// The outcome of a call.
@@ -354,8 +361,8 @@ pub(crate) fn segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     let encode = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     match text {
-        // Dots alone would be taken for a step up.
-        "." | ".." => text.replace('.', "%2E"),
+        // Dots alone are a step up, encoded once too; encoded twice they are the name of nothing.
+        "." | ".." => text.replace('.', "%252E"),
         _ => text.bytes().map(encode).collect(),
     }
 }

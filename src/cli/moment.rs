@@ -15,6 +15,28 @@ pub(super) fn parse(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp,
     }
 }
 
+/// Reads the value of a flag that may be left out.
+pub(super) fn optional(
+    flag: &str,
+    text: Option<&str>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, CliError> {
+    text.map(|text| parse(flag, text, now)).transpose()
+}
+
+/// Refuses a stretch of time that ends before it begins: nothing could lie in it.
+pub(super) fn in_order(
+    (from_flag, from): (&str, Option<Timestamp>),
+    (to_flag, to): (&str, Option<Timestamp>),
+) -> Result<(), CliError> {
+    match (from, to) {
+        (Some(from), Some(to)) if to < from => {
+            Err(CliError::usage(format!("`{to_flag}` is before `{from_flag}`: {to} and {from}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,5 +49,15 @@ mod tests {
         assert_eq!(parse("--from", "2025-10-09T08:53:20Z", now).unwrap(), now);
         let error = parse("--from", "yesterday", now).unwrap_err();
         assert!(error.message().contains("--from yesterday"), "{}", error.message());
+    }
+
+    #[test]
+    fn a_stretch_of_time_goes_forward() {
+        let at = |millis| Some(Timestamp::from_millis(millis));
+        let check = |from, to| in_order(("--from", from), ("--to", to));
+        assert!(check(at(1), at(2)).is_ok() && check(at(1), at(1)).is_ok());
+        assert!(check(None, at(1)).is_ok() && check(at(1), None).is_ok());
+        let error = check(at(2), at(1)).unwrap_err();
+        assert!(error.message().starts_with("`--to` is before `--from`"), "{}", error.message());
     }
 }

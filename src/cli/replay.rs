@@ -3,15 +3,17 @@
 use std::io::IsTerminal;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::cli::args::Format;
 use crate::cli::connect::{Scope, Stay};
 use crate::cli::context::Context;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Kind};
 use crate::cli::events::Status;
 use crate::cli::exit::Exit;
 use crate::cli::moment;
-use crate::client::Client;
+use crate::cli::output::sanitize;
+use crate::client::{Client, ClientError};
 use crate::protocol::events::{EventReplay, ReplayEvents, ReplayTo};
 use crate::protocol::limits;
 
@@ -22,7 +24,8 @@ const ASK_ABOVE: u64 = 100;
 #[derive(Args, Debug)]
 pub struct ReplayArgs {
     /// Events, by id
-    #[arg(value_name = "EVENT", conflicts_with_all = ["from", "to_time", "kind", "source", "status"])]
+    #[arg(value_name = "EVENT", value_parser = NonEmptyStringValueParser::new(),
+        conflicts_with_all = ["from", "to_time", "kind", "source", "status"])]
     events: Vec<String>,
     /// Every event that arrived at or after this: how long ago (2h) or a time
     #[arg(long, value_name = "WHEN")]
@@ -31,16 +34,16 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "WHEN")]
     to_time: Option<String>,
     /// Only types that match (`*` stands for any text, dots included)
-    #[arg(long = "type", value_name = "PATTERN")]
+    #[arg(long = "type", value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     kind: Option<String>,
     /// Only of this source
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     source: Option<String>,
-    /// Only what became of it
+    /// Only events with this outcome
     #[arg(long, value_name = "STATUS")]
     status: Option<Status>,
     /// Only to this listener (else to every open one)
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     listener: Option<String>,
     /// How many at most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=limits::MAX_REPLAY))]
@@ -74,9 +77,9 @@ pub(super) fn run(context: &Context, args: &ReplayArgs) -> Result<Exit, CliError
 
 fn read(context: &Context, args: &ReplayArgs) -> Result<ReplayEvents, CliError> {
     let now = context.clock.now();
-    let moment = |flag, text: &Option<String>| text.as_ref().map(|text| moment::parse(flag, text, now));
-    let (from, to_time) =
-        (moment("--from", &args.from).transpose()?, moment("--to-time", &args.to_time).transpose()?);
+    let from = moment::optional("--from", args.from.as_deref(), now)?;
+    let to_time = moment::optional("--to-time", args.to_time.as_deref(), now)?;
+    moment::in_order(("--from", from), ("--to-time", to_time))?;
     if args.events.is_empty() && from.is_none() && to_time.is_none() {
         let error = CliError::usage("say which events: their ids, or a range with --from");
         return Err(error.hint("`pullhook events list` shows them"));
@@ -102,14 +105,37 @@ async fn carry_out(
 ) -> Result<EventReplay, CliError> {
     if !args.dry_run && !args.yes {
         let count = match args.events.len() as u64 {
-            0 => client.replay(&ReplayEvents { dry_run: true, ..replay.clone() }).await?.count,
+            0 => ask(client, &ReplayEvents { dry_run: true, ..replay.clone() }).await?.count,
             named => named,
         };
         if count > ASK_ABOVE && !agreed(context, count)? {
             return Err(CliError::usage("nothing was replayed"));
         }
     }
-    Ok(client.replay(&replay).await?)
+    ask(client, &replay).await
+}
+
+/// Asks the relay; what it doesn't find is named.
+async fn ask(client: &Client, replay: &ReplayEvents) -> Result<EventReplay, CliError> {
+    client.replay(replay).await.map_err(|refused| {
+        let param = match &refused {
+            ClientError::Api { status: 404, error, .. } => error.param.clone(),
+            _ => None,
+        };
+        let param = param.unwrap_or_default();
+        let index = param.strip_prefix("event_ids.").and_then(|index| index.parse::<usize>().ok());
+        match (index.and_then(|index| replay.event_ids.get(index)), param.as_str()) {
+            (Some(id), _) => {
+                CliError::new(Kind::NotFound, format!("no event {} in this environment", sanitize::line(id)))
+                    .hint("`pullhook events list` shows them")
+            }
+            (None, "to.listener") => {
+                CliError::new(Kind::NotFound, "no open listener has this id; nothing was replayed")
+                    .hint("`pullhook status` shows who listens")
+            }
+            _ => refused.into(),
+        }
+    })
 }
 
 /// Asks on a terminal; elsewhere there is nobody to ask.
@@ -118,7 +144,7 @@ fn agreed(context: &Context, count: u64) -> Result<bool, CliError> {
         let error = CliError::usage(format!("that would replay {count} events"));
         return Err(error.hint("look with --dry-run, then replay them with --yes"));
     }
-    context.printer.note(&format!("replay {count} events? [y/N]"));
+    context.printer.ask(&format!("replay {count} events? [y/N]"));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).map_err(|error| CliError::internal(error.to_string()))?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))

@@ -60,13 +60,22 @@ pub fn check(secret: &Setting<Secret>) -> Result<(), CliError> {
     checked.map(drop).map_err(|error| CliError::usage(format!("{error} ({})", secret.origin)))
 }
 
-/// The value of the variable that a flag names.
+/// The value of the variable that a flag names. What isn't written like a name may be the secret itself, pasted in the
+/// wrong place: it is not repeated.
 pub fn from_variable(context: &Context, name: &str) -> Result<Secret, CliError> {
     let text = context.env.text(name).map_err(|error| CliError::usage(error.to_string()))?;
     match text.map(Secret::new) {
         Some(secret) if !secret.is_blank() => Ok(secret),
-        _ => Err(CliError::usage(format!("the variable {name} is not set, or blank"))),
+        _ if written_like_a_name(name) => {
+            Err(CliError::usage(format!("the variable {name} is not set, or blank")))
+        }
+        _ => Err(CliError::usage("no variable has the name that was given, or it is blank")
+            .hint("give the name of a variable, such as WEBHOOK_SECRET, never the secret itself")),
     }
+}
+
+fn written_like_a_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 /// The contents of a file without one line break at its end: mounted secrets have one, the secret hasn't.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, json};
 
@@ -30,6 +31,7 @@ enum SourcesCommand {
     /// Add a source and print where its provider posts to
     Add {
         /// Its name: lower-case letters, digits, `-` and `_`
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
         /// How its webhooks are signed; `none` takes unsigned ones
         #[arg(long, value_name = "SCHEME")]
@@ -51,16 +53,19 @@ enum SourcesCommand {
     /// Show a source
     Show {
         /// Its name or id
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// Remove a source; its events stay
     Remove {
         /// Its name or id
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
     },
     /// Put a new secret in front; those before stay valid
     Rotate {
         /// Its name or id
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
         #[command(flatten)]
         secrets: SecretArgs,
@@ -90,14 +95,14 @@ enum Dedupe {
 enum Done {
     One(Box<Source>),
     List(Vec<Source>),
-    Removed(Deleted),
+    Removed(String, Deleted),
 }
 
 /// Adds, lists, shows, removes or rotates.
 pub(super) fn run(context: &Context, args: &SourcesArgs) -> Result<Exit, CliError> {
     let format = context.format()?;
     let settings = context.settings()?;
-    let command = read(context, &args.command)?;
+    let (command, warnings) = read(context, &args.command)?;
     let scope = if matches!(command, Ask::Create(_)) { Scope::Here } else { Scope::WhereListened };
     let done = context.block_on(async {
         let connected = context.connect(&settings, scope, Stay::Short, "sources").await?;
@@ -105,16 +110,17 @@ pub(super) fn run(context: &Context, args: &SourcesArgs) -> Result<Exit, CliErro
         connected.close().await;
         done
     })?;
+    warnings.iter().for_each(|warning| context.printer.warn(warning));
     match (format, done) {
         (Format::Json, Done::One(source)) => context.printer.json(&source)?,
         (Format::Json, Done::List(sources)) => {
             sources.iter().try_for_each(|source| context.printer.json(source))?;
         }
-        (Format::Json, Done::Removed(deleted)) => context.printer.json(&deleted)?,
+        (Format::Json, Done::Removed(_, deleted)) => context.printer.json(&deleted)?,
         (_, Done::One(source)) => details(&source).iter().try_for_each(|line| context.printer.line(line))?,
         (_, Done::List(sources)) => print_list(context, &sources)?,
-        (_, Done::Removed(deleted)) => {
-            context.printer.line(&format!("removed {}; its events stay", deleted.id))?;
+        (_, Done::Removed(name, _)) => {
+            context.printer.line(&format!("removed {}; its events stay", sanitize::line(&name)))?;
         }
     }
     Ok(Exit::Done)
@@ -129,11 +135,13 @@ enum Ask {
     Rotate(String, Vec<Secret>),
 }
 
-fn read(context: &Context, command: &SourcesCommand) -> Result<Ask, CliError> {
-    Ok(match command {
+/// What is asked, and what to say about it once it is done.
+fn read(context: &Context, command: &SourcesCommand) -> Result<(Ask, Vec<String>), CliError> {
+    let mut warnings = Vec::new();
+    let ask = match command {
         SourcesCommand::Add { name, scheme, secrets, dedupe, max_body_bytes, public_url } => {
             let secrets = secrets.read(context)?;
-            check(context, scheme, &secrets)?;
+            warnings = check(scheme, &secrets)?;
             Ask::Create(CreateSource {
                 name: name.clone(),
                 scheme: scheme.clone(),
@@ -158,7 +166,8 @@ fn read(context: &Context, command: &SourcesCommand) -> Result<Ask, CliError> {
             }
             Ask::Rotate(name.clone(), secrets)
         }
-    })
+    };
+    Ok((ask, warnings))
 }
 
 impl SecretArgs {
@@ -172,22 +181,24 @@ fn exposed(secrets: &[Secret]) -> Vec<String> {
     secrets.iter().map(|secret| secret.expose().to_owned()).collect()
 }
 
-/// Finds mistakes where they are made. A scheme that only the relay knows is left to the relay.
-fn check(context: &Context, scheme: &str, secrets: &[Secret]) -> Result<(), CliError> {
-    let Ok(scheme) = Scheme::parse(scheme) else { return Ok(()) };
+/// Finds mistakes where they are made; what may not be meant comes back. A scheme that only the relay knows is left to
+/// the relay.
+fn check(scheme: &str, secrets: &[Secret]) -> Result<Vec<String>, CliError> {
+    let Ok(scheme) = Scheme::parse(scheme) else { return Ok(Vec::new()) };
     if scheme.is_signed() && secrets.is_empty() {
         let error =
             CliError::usage(format!("scheme `{scheme}` needs a secret: without one nothing can be verified"));
         return Err(error.hint("name its variable with --secret-env, or its file with --secret-file"));
     }
+    let mut warnings = Vec::new();
     for secret in secrets {
         let key = Key::new(scheme, secret).map_err(|error| CliError::usage(error.to_string()))?;
-        key.warnings().iter().for_each(|warning| context.printer.warn(&warning.to_string()));
+        warnings.extend(key.warnings().iter().map(ToString::to_string));
     }
     if !scheme.is_signed() {
-        context.printer.warn("this source takes unsigned requests from anybody who can reach it");
+        warnings.push("this source takes unsigned requests from anybody who can reach it".to_owned());
     }
-    Ok(())
+    Ok(warnings)
 }
 
 async fn ask(client: &Client, ask: Ask) -> Result<Done, CliError> {
@@ -195,7 +206,10 @@ async fn ask(client: &Client, ask: Ask) -> Result<Done, CliError> {
         Ask::Create(source) => Done::One(Box::new(client.create_source(&source).await?)),
         Ask::List => Done::List(client.all_sources().await?),
         Ask::Show(name) => Done::One(Box::new(client.source(&name).await?)),
-        Ask::Remove(name) => Done::Removed(client.delete_source(&name).await?),
+        Ask::Remove(name) => {
+            let deleted = client.delete_source(&name).await?;
+            Done::Removed(name, deleted)
+        }
         Ask::Rotate(name, secrets) => {
             let fields = Map::from_iter([("secrets".to_owned(), json!(exposed(&secrets)))]);
             Done::One(Box::new(client.rotate_source(&name, &fields).await?))

@@ -48,7 +48,11 @@ async fn an_id_stays_one_segment() {
         .mount(&server)
         .await;
     client(&server.uri()).event("../../x?y").await.unwrap();
-    assert_eq!(segment(".."), "%2E%2E");
+    assert_eq!(segment(".."), "%252E%252E");
+    let server = MockServer::start().await;
+    let missing = client(&server.uri()).event("..").await.unwrap_err();
+    assert!(matches!(missing, ClientError::Api { status: 404, .. }));
+    assert_eq!(server.received_requests().await.unwrap()[0].url.path(), "/v1/events/%252E%252E");
 }
 
 #[tokio::test]

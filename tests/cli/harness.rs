@@ -7,11 +7,13 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::running::Running;
+use crate::scrub;
 
 /// A home directory, a project folder, and the binary to run in them.
 pub(crate) struct Cli {
     home: TempDir,
     project: PathBuf,
+    variables: Vec<(&'static str, &'static str)>,
 }
 
 impl Cli {
@@ -20,7 +22,7 @@ impl Cli {
         let home = tempfile::tempdir().unwrap();
         let project = home.path().join("app");
         std::fs::create_dir(&project).unwrap();
-        let cli = Self { home, project };
+        let cli = Self { home, project, variables: Vec::new() };
         // Tests run side by side: each home's relay has a port of its own.
         cli.write_config("relay_port = 0\n");
         cli
@@ -34,6 +36,11 @@ impl Cli {
     /// The project's folder.
     pub(crate) fn project(&self) -> &Path {
         &self.project
+    }
+
+    /// Sets a variable for every run from here on.
+    pub(crate) fn set(&mut self, name: &'static str, value: &'static str) {
+        self.variables.push((name, value));
     }
 
     /// Writes a file into the project.
@@ -64,6 +71,7 @@ impl Cli {
             .env("HOME", self.home())
             .env("XDG_CONFIG_HOME", self.home().join("config"))
             .env("XDG_STATE_HOME", self.home().join("state"))
+            .envs(self.variables.iter().copied())
             .stdin(Stdio::null());
         command
     }
@@ -91,6 +99,12 @@ impl Cli {
         assert!(output.status.success(), "{args:?}: {}", self.shown(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Runs each to the end and shows everything that a person would see, with the exit codes; what differs from run
+    /// to run is replaced.
+    pub(crate) fn story(&self, runs: &[&[&str]]) -> String {
+        scrub::text(&self.transcript(runs))
     }
 
     /// Runs each to the end and shows everything that a person would see, with the exit codes.

@@ -11,6 +11,8 @@ mod demo;
 mod docs;
 #[cfg(unix)]
 mod embedded;
+#[cfg(unix)]
+mod events;
 mod harness;
 #[cfg(unix)]
 mod install;
@@ -18,9 +20,13 @@ mod keys;
 #[cfg(unix)]
 mod listen;
 mod relay;
+#[cfg(unix)]
+mod replay;
 mod running;
+mod scrub;
 #[cfg(unix)]
 mod serve;
+mod sources;
 #[cfg(unix)]
 mod status;
 #[cfg(target_os = "linux")]

@@ -126,3 +126,28 @@ fn keys_replay_pause_and_copy() {
     assert_eq!(terminal.end(), Some(0));
     assert!(terminal.reads_lines(), "the terminal is as it was");
 }
+
+#[test]
+fn replay_asks_about_many() {
+    let (cli, app) = (Cli::new(), App::start());
+    let mut listen = cli.start(&["listen", "-j", &app.port().to_string()]);
+    listen.record("ready");
+    let relay = relay::of(&cli);
+    for _ in 0..101 {
+        relay.event("a.b");
+    }
+    (0..101).for_each(|_| drop(app.next()));
+    for (key, answer, code) in
+        [(b'n', "nothing was replayed", 2), (b'y', "replayed 101 events to 1 listener", 0)]
+    {
+        let mut terminal = Terminal::start(&cli, &["replay", "--from", "2h", "--quiet"]);
+        terminal.shows("replay 101 events? [y/N]");
+        terminal.press(key);
+        terminal.press(b'\r');
+        terminal.shows(answer);
+        assert_eq!(terminal.child.wait().unwrap().code(), Some(code));
+    }
+    (0..101).for_each(|_| drop(app.next()));
+    assert_eq!(listen.interrupt(), Some(0));
+    assert_eq!(app.others().len(), 0);
+}

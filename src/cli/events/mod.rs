@@ -3,6 +3,7 @@
 mod show;
 mod tail;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::args::Format;
@@ -30,6 +31,12 @@ enum EventsCommand {
     List {
         #[command(flatten)]
         wanted: Wanted,
+        /// Only what arrived before this: how long ago (2h) or a time
+        #[arg(long, value_name = "WHEN")]
+        to: Option<String>,
+        /// Only events with this outcome
+        #[arg(long, value_name = "STATUS")]
+        status: Option<Status>,
         /// How many at most
         #[arg(short = 'n', long, value_name = "N", default_value_t = 20,
             value_parser = clap::value_parser!(u64).range(1..=100_000))]
@@ -38,6 +45,7 @@ enum EventsCommand {
     /// Show an event with its headers, its body and every delivery
     Show {
         /// Its id
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         id: String,
         /// Show the values of headers that look like credentials, too
         #[arg(long)]
@@ -51,26 +59,20 @@ enum EventsCommand {
 }
 
 /// Which events.
-#[derive(Args, Clone, Debug, Default)]
-pub(super) struct Wanted {
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+struct Wanted {
     /// Only types that match (`*` stands for any text, dots included)
-    #[arg(long = "type", value_name = "PATTERN")]
+    #[arg(long = "type", value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     kind: Option<String>,
     /// Only of this source
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     source: Option<String>,
     /// Only what arrived at or after this: how long ago (2h) or a time
     #[arg(long, value_name = "WHEN")]
     from: Option<String>,
-    /// Only what arrived before this: how long ago (2h) or a time
-    #[arg(long, value_name = "WHEN")]
-    to: Option<String>,
     /// Only with this text in the body
-    #[arg(short = 's', long = "search", value_name = "TEXT")]
+    #[arg(short = 's', long = "search", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     text: Option<String>,
-    /// Only what became of it
-    #[arg(long, value_name = "STATUS")]
-    status: Option<Status>,
 }
 
 /// What became of an event.
@@ -103,14 +105,11 @@ impl Status {
 
 impl Wanted {
     fn query(&self, now: Timestamp) -> Result<EventQuery, CliError> {
-        let moment = |flag, text: &Option<String>| text.as_ref().map(|text| moment::parse(flag, text, now));
         Ok(EventQuery {
             kind: self.kind.clone(),
             source: self.source.clone(),
-            from: moment("--from", &self.from).transpose()?,
-            to: moment("--to", &self.to).transpose()?,
+            from: moment::optional("--from", self.from.as_deref(), now)?,
             q: self.text.clone(),
-            status: self.status.map(|status| status.text().to_owned()),
             ..EventQuery::default()
         })
     }
@@ -120,15 +119,24 @@ impl Wanted {
 pub(super) fn run(context: &Context, args: &EventsArgs) -> Result<Exit, CliError> {
     let format = context.format()?;
     match &args.command {
-        EventsCommand::List { wanted, limit } => list(context, format, wanted, *limit),
+        EventsCommand::List { wanted, to, status, limit } => {
+            let now = context.clock.now();
+            let query = EventQuery {
+                to: moment::optional("--to", to.as_deref(), now)?,
+                status: status.map(|status| status.text().to_owned()),
+                ..wanted.query(now)?
+            };
+            moment::in_order(("--from", query.from), ("--to", query.to))?;
+            list(context, format, query, *limit)
+        }
         EventsCommand::Show { id, show_headers } => show::run(context, format, id, *show_headers),
         EventsCommand::Tail { wanted } => tail::run(context, format, wanted),
     }
 }
 
-fn list(context: &Context, format: Format, wanted: &Wanted, limit: u64) -> Result<Exit, CliError> {
+fn list(context: &Context, format: Format, query: EventQuery, limit: u64) -> Result<Exit, CliError> {
     let settings = context.settings()?;
-    let query = wanted.query(context.clock.now())?;
+    let all = query == EventQuery::default();
     let events = context.block_on(async {
         let connected = context.connect(&settings, Scope::WhereListened, Stay::Short, "events").await?;
         let events = pages(&connected.client, query, limit).await;
@@ -140,7 +148,10 @@ fn list(context: &Context, format: Format, wanted: &Wanted, limit: u64) -> Resul
         return Ok(Exit::Done);
     }
     if events.is_empty() {
-        context.printer.note("no such event; `pullhook trigger github.push` sends one");
+        context.printer.note(match all {
+            true => "no event yet; `pullhook trigger github.push` sends one",
+            false => "no event is like that",
+        });
         return Ok(Exit::Done);
     }
     let rows: Vec<Vec<String>> = events.iter().map(row).collect();

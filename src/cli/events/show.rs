@@ -55,12 +55,7 @@ fn lines(event: &Event) -> Vec<String> {
     if event.conflicting {
         lines.push(field("note", "the same provider id came before with other bytes"));
     }
-    let query = event.query.as_ref().filter(|query| !query.is_empty()).map(|query| format!("?{query}"));
-    let method = event.method.as_deref().unwrap_or("POST");
-    lines.push(field(
-        "request",
-        &format!("{method} …{}{}", event.path.as_deref().unwrap_or_default(), query.unwrap_or_default()),
-    ));
+    lines.push(field("request", &request(event)));
     lines.push(String::new());
     let headers = event.headers.iter().flat_map(Headers::iter);
     lines.extend(headers.map(|(name, value)| sanitize::line(&format!("{name}: {value}")).into_owned()));
@@ -69,9 +64,21 @@ fn lines(event: &Event) -> Vec<String> {
     lines.push(String::new());
     lines.extend(event.deliveries.iter().flatten().map(delivery));
     if event.deliveries.as_ref().is_none_or(Vec::is_empty) {
-        lines.push("nobody was listening; `pullhook replay` hands it to a listener".to_owned());
+        let id = sanitize::line(&event.id);
+        lines.push(format!("nobody was listening; `pullhook replay {id}` hands it to a listener"));
     }
     lines
+}
+
+/// The method, and what came below the source's address.
+fn request(event: &Event) -> String {
+    let method = event.method.as_deref().unwrap_or("POST");
+    let path = event.path.as_deref().unwrap_or_default();
+    match (path, event.query.as_deref().unwrap_or_default()) {
+        ("", "") => method.to_owned(),
+        (path, "") => format!("{method} …{path}"),
+        (path, query) => format!("{method} …{path}?{query}"),
+    }
 }
 
 fn field(name: &str, value: &str) -> String {

@@ -37,6 +37,7 @@ async fn follow(
     query: EventQuery,
 ) -> Result<(), CliError> {
     let mut after = newest(client, &query).await?;
+    context.printer.note("waiting for events (^C ends it)");
     let mut tries = 0;
     loop {
         let next = EventQuery {

@@ -64,6 +64,11 @@ impl Printer {
         }
     }
 
+    /// A question, on stderr: asked however quiet the command is.
+    pub fn ask(&self, text: &str) {
+        self.say(text);
+    }
+
     /// Detail for those who asked with `-v`.
     pub fn detail(&self, text: &str) {
         if self.verbose {
