@@ -39,6 +39,8 @@ pub(super) struct Got {
     pub verified: Result<(), Rejection>,
     /// What is in it, for people.
     pub about: String,
+    /// Whether the listener sent it, and not somebody else on this machine.
+    pub forwarded: bool,
     /// Whether it is marked as a replay.
     pub replay: bool,
     /// What was answered.
@@ -115,8 +117,8 @@ impl App {
         self.got.recv().await
     }
 
-    /// A request that it answered and that was not told yet.
-    pub(super) fn untold(&mut self) -> Option<Got> {
+    /// A request that it answered and that nobody has asked for yet.
+    pub(super) fn try_got(&mut self) -> Option<Got> {
         self.got.try_recv().ok()
     }
 
@@ -155,6 +157,7 @@ async fn take(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bytes
         event_type: event_type(&headers, &body),
         verified,
         about: about(&body),
+        forwarded: headers.contains("x-pullhook-sequence"),
         replay: headers.get("webhook-replay") == Some("1"),
         status,
     };

@@ -199,20 +199,27 @@ fn commands(voice: &Voice, lines: &[&str]) -> Result<(), CliError> {
     lines.iter().try_for_each(|line| voice.tell(&format!("   {}", voice.style().bold(line))))
 }
 
-/// Tells whatever happens, until somebody ends it.
+/// Tells whatever happens, until somebody ends it. What comes out of two channels is put in order: the app got an event
+/// after the listener said that it has it, and before the listener tells the answer.
 pub(super) async fn go_on(stage: &mut Stage, voice: &mut Voice) -> Result<(), CliError> {
+    let mut untold = Vec::new();
     loop {
         match stage.next().await {
+            Some(Happened::App(got)) if got.forwarded => untold.push(got),
             Some(Happened::App(got)) => app_says(voice, &got)?,
             Some(Happened::Listen(event)) => {
                 if let What::Fatal(fatal) = &event.what {
                     return Err(CliError::internal(fatal.message.clone()));
                 }
-                // What the app did comes before what was answered.
-                if matches!(event.what, What::Ended(_))
-                    && let Some(got) = stage.app.untold()
-                {
-                    app_says(voice, &got)?;
+                if let What::Ended(ended) = &event.what {
+                    untold.extend(std::iter::from_fn(|| stage.app.try_got()));
+                    let this = |got: &Got| {
+                        got.event_type == ended.received.event_type && got.replay == ended.received.replay
+                    };
+                    let any = (!untold.is_empty()).then_some(0);
+                    if let Some(at) = untold.iter().position(this).or(any) {
+                        app_says(voice, &untold.remove(at))?;
+                    }
                 }
                 voice.heard(&event)?;
             }

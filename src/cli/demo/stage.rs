@@ -118,8 +118,6 @@ impl Stage {
     /// The next thing that anybody does; `None` when there is no more.
     pub(super) async fn next(&mut self) -> Option<Happened> {
         tokio::select! {
-            // The listener says that it has an event before the app gets it.
-            biased;
             event = self.events.recv() => event.map(Happened::Listen),
             got = self.app.got() => got.map(Happened::App),
         }
