@@ -14,6 +14,7 @@ use crate::cli::output::Colour;
 use crate::cli::replay::ReplayArgs;
 use crate::cli::serve::ServeArgs;
 use crate::cli::sources::SourcesArgs;
+use crate::cli::trigger::TriggerArgs;
 
 /// `pullhook ...`.
 #[derive(Debug, Parser)]
@@ -104,6 +105,8 @@ pub enum Command {
     Events(EventsArgs),
     /// Hand stored events to who listens, once more
     Replay(ReplayArgs),
+    /// Send a provider's event, signed like the real thing
+    Trigger(Box<TriggerArgs>),
     /// Show the relay, its sources and who listens
     Status,
     /// Show the version

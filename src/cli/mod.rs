@@ -38,6 +38,7 @@ pub mod signals;
 mod sources;
 mod status;
 mod store;
+mod trigger;
 mod usage;
 mod version;
 
@@ -79,6 +80,7 @@ fn run(command: &Command, context: &Context) -> Result<Exit, CliError> {
         Command::Sources(args) => sources::run(context, args),
         Command::Events(args) => events::run(context, args),
         Command::Replay(args) => replay::run(context, args),
+        Command::Trigger(args) => trigger::run(context, args),
         Command::Status => status::run(context),
         Command::Version => version::run(context),
     }

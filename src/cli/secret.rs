@@ -46,8 +46,27 @@ pub fn local(
             false => Ok(secret),
         };
     }
+    kept_for(context, settings, "")
+}
+
+/// The secret with which `trigger --to` signs as a provider of this scheme. Of Standard Webhooks it is the one that
+/// `listen` signs with, so that an app needs only one.
+pub fn local_for(
+    context: &Context,
+    settings: &Settings,
+    flags: &SecretFlags,
+    scheme: Scheme,
+) -> Result<Setting<Secret>, CliError> {
+    if flags.variable.is_some() || flags.file.is_some() || scheme == Scheme::standard() {
+        return local(context, settings, flags);
+    }
+    kept_for(context, settings, &format!(".{scheme}"))
+}
+
+fn kept_for(context: &Context, settings: &Settings, suffix: &str) -> Result<Setting<Secret>, CliError> {
     let dir = files::state_subdir(&context.env, "secrets")?;
-    let path = dir.join(file_name(&settings.project.root, &settings.profile.value));
+    let name = file_name(&settings.project.root, &settings.profile.value);
+    let path = dir.join(name + suffix);
     let secret = kept(&path, context.dice.as_ref()).map_err(|error| {
         CliError::internal(format!("can't keep the local secret in {}: {error}", path.display()))
     })?;

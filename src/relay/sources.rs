@@ -300,7 +300,8 @@ impl Shared {
         format!("{}/api/webhooks/{slug}", self.settings.public_url.trim_end_matches('/'))
     }
 
-    /// The headers that the provider would send with this body; the secret stays here.
+    /// The headers that the provider would send with this body, under the id that the request brings, else a fresh
+    /// one; the secret stays here.
     pub(crate) fn sign_as_source(
         &self,
         row: Source,
@@ -308,10 +309,10 @@ impl Shared {
         at: crate::clock::Timestamp,
     ) -> Result<crate::headers::Headers, Failure> {
         let live = self.bring_to_life(row)?;
-        match live.keys.first() {
-            None => Ok(crate::headers::Headers::new()),
-            Some(key) => Ok(signature::sign(live.scheme, key, request, &self.ids.make(Kind::Event), at)),
-        }
+        let Some(key) = live.keys.first() else { return Ok(crate::headers::Headers::new()) };
+        let brought = signature::facts(live.scheme, request.headers, request.body).event_id;
+        let id = brought.filter(|id| !id.is_empty()).unwrap_or_else(|| self.ids.make(Kind::Event));
+        Ok(signature::sign(live.scheme, key, request, &id, at))
     }
 }
 

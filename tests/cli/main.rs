@@ -41,3 +41,5 @@ mod terminal;
     reason = "shared by tests"
 )]
 mod test_store;
+#[cfg(unix)]
+mod trigger;
