@@ -153,8 +153,9 @@ fn lines(context: &Context, status: &Status) -> Vec<String> {
 }
 
 fn source(source: &Source) -> String {
+    let unsigned = if source.scheme == "none" { ", unverified" } else { "" };
     let off = if source.enabled { "" } else { ", disabled" };
-    format!("{} ({}{off}) {}", source.name, source.scheme, source.ingress_url)
+    format!("{} ({}{unsigned}{off}) {}", source.name, source.scheme, source.ingress_url)
 }
 
 fn each<'a, T>(name: &'a str, items: Option<&[T]>, show: impl Fn(&T) -> String) -> Vec<(&'a str, String)> {

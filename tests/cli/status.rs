@@ -25,6 +25,9 @@ fn somebody_listens() {
     assert_eq!(status["environment"]["slug"], "app");
     let people = String::from_utf8(cli.run(&["status"]).stdout).unwrap();
     assert!(people.contains("listener     whlis_") && people.contains("source       none"), "{people}");
+    cli.json(&["sources", "add", "open", "--scheme", "none", "-j"]);
+    let people = String::from_utf8(cli.run(&["status"]).stdout).unwrap();
+    assert!(people.contains("source       open (none, unverified) http://127.0.0.1:"), "{people}");
     assert_eq!(listen.interrupt(), Some(0));
 }
 
