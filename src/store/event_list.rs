@@ -135,9 +135,9 @@ pub fn page(tx: &mut dyn Tx, search: &Search) -> Result<(Vec<Listed>, bool), Sto
         let step = if search.is_exact() { search.limit + 1 } else { STEP };
         let rows = step_of(tx, search, after, step)?;
         let last_step = (rows.len() as u64) < step;
-        for (event, body) in rows {
+        for event in rows {
             after = Some(event.position);
-            if search.holds(&event, body.as_deref()) {
+            if search.holds(tx, &event)? {
                 if found.len() == wanted {
                     return Ok((found, true));
                 }
@@ -156,37 +156,35 @@ impl Search {
         self.text.is_none() && !self.kind.as_ref().is_some_and(|kind| kind.contains('*'))
     }
 
-    fn holds(&self, event: &Listed, body: Option<&[u8]>) -> bool {
+    fn holds(&self, tx: &mut dyn Tx, event: &Listed) -> Result<bool, StoreError> {
         let kind = self.kind.as_ref().is_none_or(|pattern| glob::matches(pattern, &event.kind));
-        let text = match (&self.text, body) {
-            (Some(text), Some(body)) => contains(body, text.as_bytes()),
-            (Some(_), None) => false,
-            (None, _) => true,
-        };
-        kind && text
+        match &self.text {
+            Some(text) if kind && !text.is_empty() => Ok(contains(&body(tx, event)?, text.as_bytes())),
+            _ => Ok(kind),
+        }
     }
 }
 
 fn contains(body: &[u8], text: &[u8]) -> bool {
-    text.is_empty() || body.windows(text.len()).any(|window| window == text)
+    body.windows(text.len()).any(|window| window == text)
 }
 
-type Found = (Listed, Option<Vec<u8>>);
+/// One body at a time: a page of the largest would not fit into memory.
+fn body(tx: &mut dyn Tx, event: &Listed) -> Result<Vec<u8>, StoreError> {
+    let sql = "SELECT body FROM event_contents WHERE event = ?1";
+    tx.first(sql, args![event.position])?.map_or_else(|| Ok(Vec::new()), |mut row| row.take(0))
+}
 
 fn step_of(
     tx: &mut dyn Tx,
     search: &Search,
     after: Option<i64>,
     step: u64,
-) -> Result<Vec<Found>, StoreError> {
+) -> Result<Vec<Listed>, StoreError> {
     let (beyond, order) = if search.ascending { (">", "ASC") } else { ("<", "DESC") };
     let edge = if search.ascending { 0 } else { i64::MAX };
-    let with_body = search.text.is_some();
-    let (body, join) =
-        if with_body { (", c.body", " JOIN event_contents c ON c.event = e.position") } else { ("", "") };
-    let mut sql = format!(
-        "SELECT {COLUMNS}{body} FROM events e{join} WHERE e.environment_id = ?1 AND e.position {beyond} ?2"
-    );
+    let mut sql =
+        format!("SELECT {COLUMNS} FROM events e WHERE e.environment_id = ?1 AND e.position {beyond} ?2");
     let mut values = vec![Value::from(&search.environment_id), Value::Int(after.unwrap_or(edge))];
     let mut and = |condition: &str, value| {
         values.push(value);
@@ -209,9 +207,7 @@ fn step_of(
     }
     values.push(Value::from(step));
     sql.push_str(&format!(" ORDER BY e.position {order} LIMIT ?{}", values.len()));
-    let rows = tx.query(&sql, &values)?;
-    let with = |mut row: Row| Ok((read(&mut row)?, if with_body { Some(row.take(12)?) } else { None }));
-    rows.into_iter().map(with).collect()
+    tx.query(&sql, &values)?.iter_mut().map(read).collect()
 }
 
 /// By id.
