@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::{StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -16,6 +17,8 @@ use crate::wake::Topic;
 const BATCH: u64 = 128;
 /// Streams that one round looks at.
 const STREAMS: u64 = 1000;
+/// Streams that are dispatched at once.
+const AT_ONCE: usize = 16;
 
 /// What one round did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,46 +94,57 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
 /// Stands for "no stream could even be read" among the retries.
 const NO_STREAM: i64 = -1;
 
-/// One round over every stream that is behind: all of them in one transaction, or, where one of them fails, each in
-/// its own.
+/// One round over every stream that is behind, each in a transaction of its own; those that wait together share a
+/// commit where the store's engine can.
 pub(super) async fn tick(shared: &Arc<Shared>) -> Result<TickReport, StoreError> {
-    if shared.retries.is_empty() {
-        let (now, ids) = (shared.clock.now(), shared.ids.clone());
-        let all = move |tx: &mut dyn Tx| {
-            let mut dispatched = 0;
-            for stream in dispatch::behind(tx, STREAMS)? {
-                dispatched += dispatch::advance(tx, stream, BATCH, now, &ids)?;
-            }
-            Ok(dispatched)
-        };
-        if let Ok(dispatched) = shared.store.write(Durability::Relaxed, all).await {
-            return Ok(TickReport { dispatched, ..TickReport::default() });
-        }
-    }
-    each_by_itself(shared).await
-}
-
-async fn each_by_itself(shared: &Arc<Shared>) -> Result<TickReport, StoreError> {
-    let mut report = TickReport::default();
-    for stream in shared.store.read(|tx| dispatch::behind(tx, STREAMS)).await? {
-        let now = shared.clock.now();
-        if !shared.retries.is_due(stream, now) {
-            report.waiting += 1;
-            continue;
-        }
-        let ids = shared.ids.clone();
-        let step = move |tx: &mut dyn Tx| dispatch::advance(tx, stream, BATCH, now, &ids);
-        match shared.store.write(Durability::Relaxed, step).await {
-            Ok(count) => {
-                report.dispatched += count;
-                shared.retries.forget(stream);
-            }
-            Err(error) => {
-                report.failed += 1;
-                let tries = shared.retries.note(stream, now, shared);
-                tracing::warn!(%error, stream, tries, "a fan-out failed and is tried again");
-            }
+    let (mut report, behind) = match first(shared).await {
+        Some((dispatched, rest)) => (TickReport { dispatched, ..TickReport::default() }, rest),
+        None => (TickReport::default(), shared.store.read(|tx| dispatch::behind(tx, STREAMS)).await?),
+    };
+    let now = shared.clock.now();
+    let (due, waiting): (Vec<_>, Vec<_>) =
+        behind.into_iter().partition(|stream| shared.retries.is_due(*stream, now));
+    report.waiting = waiting.len() as u64;
+    let mut steps = stream::iter(due).map(|stream| advance(shared, stream, now)).buffer_unordered(AT_ONCE);
+    while let Some(dispatched) = steps.next().await {
+        match dispatched {
+            Some(count) => report.dispatched += count,
+            None => report.failed += 1,
         }
     }
     Ok(report)
+}
+
+/// The first stream that is behind, looked for and dispatched in one transaction: mostly it is the only one. How many
+/// events there were, and the other streams; `None` where something failed, now or before.
+async fn first(shared: &Arc<Shared>) -> Option<(u64, Vec<i64>)> {
+    if !shared.retries.is_empty() {
+        return None;
+    }
+    let (now, ids) = (shared.clock.now(), shared.ids.clone());
+    let step = move |tx: &mut dyn Tx| {
+        let behind = dispatch::behind(tx, STREAMS)?;
+        match behind.split_first() {
+            Some((first, rest)) => Ok((dispatch::advance(tx, *first, BATCH, now, &ids)?, rest.to_vec())),
+            None => Ok((0, Vec::new())),
+        }
+    };
+    shared.store.write(Durability::Relaxed, step).await.ok()
+}
+
+/// One stream's next batch; how many events there were, `None` where it failed and is tried again later.
+async fn advance(shared: &Shared, stream: i64, now: Timestamp) -> Option<u64> {
+    let ids = shared.ids.clone();
+    let step = move |tx: &mut dyn Tx| dispatch::advance(tx, stream, BATCH, now, &ids);
+    match shared.store.write(Durability::Relaxed, step).await {
+        Ok(count) => {
+            shared.retries.forget(stream);
+            Some(count)
+        }
+        Err(error) => {
+            let tries = shared.retries.note(stream, now, shared);
+            tracing::warn!(%error, stream, tries, "a fan-out failed and is tried again");
+            None
+        }
+    }
 }

@@ -56,7 +56,9 @@ pub(super) async fn take(State(shared): State<Arc<Shared>>, request: Request) ->
     verify(&shared, &live, &parts, &headers, &body)?;
     let facts = signature::facts(live.scheme, &headers, &body);
     let event = new_event(&shared, &live, &parts, path, headers, facts, body);
-    let appended = shared.store.write(Durability::Promised, move |tx| events::append(tx, &event)).await;
+    let environment = live.row.environment_id.as_str();
+    let append = move |tx: &mut dyn crate::store::tx::Tx| events::append(tx, &event);
+    let appended = shared.store.write_together(environment, Durability::Promised, append).await;
     let appended = appended.map_err(|error| Failure::not_taken(&error))?;
     let receipt = Accepted {
         status: "accepted".to_owned(),

@@ -7,7 +7,7 @@ use crate::id::{IdMaker, Kind};
 
 use super::StoreError;
 use super::dispatch::Origin;
-use super::events::{Status, set_status};
+use super::events::{Status, Statuses};
 use super::listeners::{self, Listener};
 use super::logs;
 use super::tx::{Row, Tx, args};
@@ -151,6 +151,13 @@ pub struct HandOut {
     pub created_at: Timestamp,
 }
 
+/// A poll while it runs.
+struct Run<'a> {
+    poll: &'a Poll,
+    ids: &'a IdMaker,
+    statuses: Statuses,
+}
+
 /// One poll; `None` when the listener is closed, expired, unknown or another environment's.
 pub fn poll(tx: &mut dyn Tx, poll: &Poll, ids: &IdMaker) -> Result<Option<Polled>, StoreError> {
     let touched =
@@ -158,10 +165,11 @@ pub fn poll(tx: &mut dyn Tx, poll: &Poll, ids: &IdMaker) -> Result<Option<Polled
     let Some(listener) = touched else {
         return Ok(None);
     };
+    let mut run = Run { poll, ids, statuses: Statuses::default() };
     let mut acknowledged = 0;
     let mut stale_acks = Vec::new();
     for ack in &poll.acks {
-        if record(tx, poll, &listener, ack, ids)? {
+        if run.record(tx, ack)? {
             acknowledged += 1;
         } else if is_superseded(tx, &poll.listener_id, &ack.token)? {
             stale_acks.push(ack.token.delivery_id.clone());
@@ -175,67 +183,109 @@ pub fn poll(tx: &mut dyn Tx, poll: &Poll, ids: &IdMaker) -> Result<Option<Polled
         // What was behind in its lane can go now; another poll may be waiting for it.
         tx.tell(Topic::Environment(poll.environment_id.clone()))?;
     }
-    let claimed = claim(tx, poll, listener.ordered, ids)?;
+    let claimed = run.claim(tx, listener.ordered)?;
+    run.statuses.write(tx)?;
     Ok(Some(Polled { listener, acknowledged, stale_acks, extended, claimed }))
 }
 
-/// Records an outcome where its token is the newest; check and write are one statement.
-fn record(
-    tx: &mut dyn Tx,
-    poll: &Poll,
-    listener: &Listener,
-    ack: &Ack,
-    ids: &IdMaker,
-) -> Result<bool, StoreError> {
-    let sql = "UPDATE listener_deliveries SET state = ?4, status_code = ?5, error = ?6, duration_ms = ?7,
-        finished_at = ?8, lease_expires_at = 0
-        WHERE id = ?1 AND listener_id = ?2 AND ack_token = ?3 AND state = 0 RETURNING event";
-    let args = args![
-        &ack.token.delivery_id,
-        &listener.id,
-        &ack.token.ack_token,
-        ack.state.number(),
-        ack.status_code,
-        ack.error.as_deref(),
-        ack.duration_ms,
-        poll.now
-    ];
-    let Some(mut row) = tx.first(sql, args)? else {
-        return Ok(false);
-    };
-    end(tx, poll, row.take(0)?, ack, ids)?;
-    Ok(true)
-}
-
-/// What follows a delivery's end, however it came: the event's status, the listener's count, a log line.
-fn end(tx: &mut dyn Tx, poll: &Poll, event: i64, ack: &Ack, ids: &IdMaker) -> Result<(), StoreError> {
-    let status = match ack.state {
-        State::Delivered => Status::Delivered,
-        State::Skipped => Status::Skipped,
-        State::Open | State::Failed | State::Exhausted => Status::Failed,
-    };
-    // Somebody replayed it, or it was sent again, since: then that decides.
-    let is_newest = "SELECT 1 FROM listener_deliveries d WHERE d.id = ?1 AND NOT EXISTS
-        (SELECT 1 FROM listener_deliveries n WHERE n.event = d.event AND n.occurrence > d.occurrence)";
-    if tx.first(is_newest, args![&ack.token.delivery_id])?.is_some() {
-        set_status(tx, event, status)?;
+impl Run<'_> {
+    /// Records an outcome where its token is the newest; check and write are one statement.
+    fn record(&mut self, tx: &mut dyn Tx, ack: &Ack) -> Result<bool, StoreError> {
+        let sql = "UPDATE listener_deliveries SET state = ?4, status_code = ?5, error = ?6, duration_ms = ?7,
+            finished_at = ?8, lease_expires_at = 0
+            WHERE id = ?1 AND listener_id = ?2 AND ack_token = ?3 AND state = 0 RETURNING event";
+        let args = args![
+            &ack.token.delivery_id,
+            &self.poll.listener_id,
+            &ack.token.ack_token,
+            ack.state.number(),
+            ack.status_code,
+            ack.error.as_deref(),
+            ack.duration_ms,
+            self.poll.now
+        ];
+        let Some(mut row) = tx.first(sql, args)? else {
+            return Ok(false);
+        };
+        self.end(tx, row.take(0)?, ack)?;
+        Ok(true)
     }
-    tx.execute("UPDATE listeners SET pending = pending - 1 WHERE id = ?1", args![&poll.listener_id])?;
-    let failed = status == Status::Failed;
-    let line = logs::Line {
-        id: ids.make(Kind::Log),
-        environment_id: poll.environment_id.clone(),
-        occurred_at: poll.now,
-        source: "listener",
-        level: if failed { "error" } else { "info" },
-        kind: "webhook.forward",
-        message: message(ack),
-        status_code: ack.status_code,
-        duration_ms: Some(ack.duration_ms),
-        resource: Some(("webhook_listener_delivery", ack.token.delivery_id.clone())),
-        attributes: format!("{{\"listener_id\":\"{}\"}}", poll.listener_id),
-    };
-    logs::write(tx, &line)
+
+    /// What follows a delivery's end, however it came: the event's status, the listener's count, a log line.
+    fn end(&mut self, tx: &mut dyn Tx, event: i64, ack: &Ack) -> Result<(), StoreError> {
+        let status = match ack.state {
+            State::Delivered => Status::Delivered,
+            State::Skipped => Status::Skipped,
+            State::Open | State::Failed | State::Exhausted => Status::Failed,
+        };
+        // Somebody replayed it, or it was sent again, since: then that decides.
+        let is_newest = "SELECT 1 FROM listener_deliveries d WHERE d.id = ?1 AND NOT EXISTS
+            (SELECT 1 FROM listener_deliveries n WHERE n.event = d.event AND n.occurrence > d.occurrence)";
+        if tx.first(is_newest, args![&ack.token.delivery_id])?.is_some() {
+            self.statuses.note(event, status);
+        }
+        let listener = &self.poll.listener_id;
+        tx.execute("UPDATE listeners SET pending = pending - 1 WHERE id = ?1", args![listener])?;
+        let failed = status == Status::Failed;
+        let line = logs::Line {
+            id: self.ids.make(Kind::Log),
+            environment_id: self.poll.environment_id.clone(),
+            occurred_at: self.poll.now,
+            source: "listener",
+            level: if failed { "error" } else { "info" },
+            kind: "webhook.forward",
+            message: message(ack),
+            status_code: ack.status_code,
+            duration_ms: Some(ack.duration_ms),
+            resource: Some(("webhook_listener_delivery", ack.token.delivery_id.clone())),
+            attributes: format!("{{\"listener_id\":\"{listener}\"}}"),
+        };
+        logs::write(tx, &line)
+    }
+
+    /// Hands out the oldest deliveries that are neither acked nor leased.
+    fn claim(&mut self, tx: &mut dyn Tx, ordered: bool) -> Result<Claimed, StoreError> {
+        let mut deliveries = Vec::new();
+        if self.poll.limit > 0 {
+            let mut room = self.poll.max_bytes;
+            for candidate in self.candidates(tx, ordered)? {
+                // One delivery always fits, whatever its size.
+                if candidate.size > room && !deliveries.is_empty() {
+                    break;
+                }
+                room = room.saturating_sub(candidate.size);
+                deliveries.push(hand_out(tx, self.poll, &candidate, self.ids)?);
+            }
+        }
+        let (waiting, next_expiry) = left(tx, self.poll)?;
+        Ok(Claimed { deliveries, waiting, next_expiry })
+    }
+
+    fn candidates(&mut self, tx: &mut dyn Tx, ordered: bool) -> Result<Vec<Candidate>, StoreError> {
+        loop {
+            let found = if ordered { heads(tx, self.poll)? } else { oldest(tx, self.poll)? };
+            let (spent, fresh): (Vec<_>, Vec<_>) =
+                found.into_iter().partition(|c| c.attempt >= self.poll.max_hand_outs);
+            for candidate in &spent {
+                self.exhaust(tx, candidate)?;
+            }
+            if spent.is_empty() || !fresh.is_empty() {
+                return Ok(fresh);
+            }
+        }
+    }
+
+    fn exhaust(&mut self, tx: &mut dyn Tx, spent: &Candidate) -> Result<(), StoreError> {
+        let error = format!("exhausted: handed out {} times without an ack", spent.attempt);
+        let sql =
+            "UPDATE listener_deliveries SET state = ?2, error = ?3, finished_at = ?4, lease_expires_at = 0
+            WHERE position = ?1";
+        tx.execute(sql, args![spent.position, State::Exhausted.number(), &error, self.poll.now])?;
+        let token = Token { delivery_id: spent.id.clone(), ack_token: String::new() };
+        let ack =
+            Ack { token, state: State::Exhausted, status_code: None, duration_ms: 0, error: Some(error) };
+        self.end(tx, spent.event, &ack)
+    }
 }
 
 fn message(ack: &Ack) -> String {
@@ -248,7 +298,8 @@ fn message(ack: &Ack) -> String {
 }
 
 fn is_superseded(tx: &mut dyn Tx, listener: &str, token: &Token) -> Result<bool, StoreError> {
-    let sql = "SELECT 1 FROM listener_deliveries WHERE id = ?1 AND listener_id = ?2 AND ack_token <> ?3";
+    let sql = "SELECT 1 FROM listener_deliveries
+        WHERE id = ?1 AND listener_id = ?2 AND ack_token IS DISTINCT FROM ?3";
     Ok(tx.first(sql, args![&token.delivery_id, listener, &token.ack_token])?.is_some())
 }
 
@@ -283,49 +334,12 @@ fn release_all_but(tx: &mut dyn Tx, poll: &Poll, holding: &[Token]) -> Result<()
     Ok(())
 }
 
-/// Hands out the oldest deliveries that are neither acked nor leased.
-fn claim(tx: &mut dyn Tx, poll: &Poll, ordered: bool, ids: &IdMaker) -> Result<Claimed, StoreError> {
-    let mut deliveries = Vec::new();
-    if poll.limit > 0 {
-        let mut room = poll.max_bytes;
-        for candidate in candidates(tx, poll, ordered, ids)? {
-            // One delivery always fits, whatever its size.
-            if candidate.size > room && !deliveries.is_empty() {
-                break;
-            }
-            room = room.saturating_sub(candidate.size);
-            deliveries.push(hand_out(tx, poll, &candidate, ids)?);
-        }
-    }
-    let (waiting, next_expiry) = left(tx, poll)?;
-    Ok(Claimed { deliveries, waiting, next_expiry })
-}
-
 struct Candidate {
     position: i64,
     id: String,
     event: i64,
     attempt: u32,
     size: u64,
-}
-
-fn candidates(
-    tx: &mut dyn Tx,
-    poll: &Poll,
-    ordered: bool,
-    ids: &IdMaker,
-) -> Result<Vec<Candidate>, StoreError> {
-    loop {
-        let found = if ordered { heads(tx, poll)? } else { oldest(tx, poll)? };
-        let (spent, fresh): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|c| c.attempt >= poll.max_hand_outs);
-        for candidate in &spent {
-            exhaust(tx, poll, candidate, ids)?;
-        }
-        if spent.is_empty() || !fresh.is_empty() {
-            return Ok(fresh);
-        }
-    }
 }
 
 fn oldest(tx: &mut dyn Tx, poll: &Poll) -> Result<Vec<Candidate>, StoreError> {
@@ -360,16 +374,6 @@ fn candidate(mut row: Row) -> Result<Candidate, StoreError> {
         attempt: row.take(3)?,
         size: row.take(4)?,
     })
-}
-
-fn exhaust(tx: &mut dyn Tx, poll: &Poll, spent: &Candidate, ids: &IdMaker) -> Result<(), StoreError> {
-    let error = format!("exhausted: handed out {} times without an ack", spent.attempt);
-    let sql = "UPDATE listener_deliveries SET state = ?2, error = ?3, finished_at = ?4, lease_expires_at = 0
-        WHERE position = ?1";
-    tx.execute(sql, args![spent.position, State::Exhausted.number(), &error, poll.now])?;
-    let token = Token { delivery_id: spent.id.clone(), ack_token: String::new() };
-    let ack = Ack { token, state: State::Exhausted, status_code: None, duration_ms: 0, error: Some(error) };
-    end(tx, poll, spent.event, &ack, ids)
 }
 
 fn hand_out(

@@ -5,7 +5,7 @@ use crate::id::{IdMaker, Kind};
 use crate::wake::Topic;
 
 use super::StoreError;
-use super::events::{Status, set_status};
+use super::events::{Status, Statuses};
 use super::listeners::{self, Subscriber};
 use super::tx::{Lock, Tx, Value, args};
 
@@ -58,16 +58,20 @@ pub fn advance(
     let Some(last) = arrived.last().map(|arrival| arrival.sequence) else {
         return Ok(0);
     };
-    let subscribers = listeners::subscribers(tx, &environment, now)?;
-    for subscriber in subscribers.iter().filter(|subscriber| subscriber.takes_source(&source)) {
+    let mut subscribers = listeners::subscribers(tx, &environment, now)?;
+    subscribers.retain(|subscriber| subscriber.takes_source(&source));
+    listeners::hold(tx, &subscribers)?;
+    let mut statuses = Statuses::default();
+    for subscriber in &subscribers {
         let wanted = arrived.iter().filter(|arrival| subscriber.takes_type(&arrival.kind));
         let mut count = 0;
         for arrival in wanted {
-            count += deliver(tx, subscriber, &arrival.copy(stream), now, ids)?;
+            count += deliver(tx, subscriber, &arrival.copy(stream), now, ids, &mut statuses)?;
         }
         listeners::add_pending(tx, &subscriber.id, count)?;
     }
     tx.execute("UPDATE streams SET dispatched = ?2 WHERE id = ?1", args![stream, last])?;
+    statuses.write(tx)?;
     tx.tell(Topic::Environment(environment))?;
     Ok(arrived.len() as u64)
 }
@@ -82,13 +86,12 @@ struct Arrival {
 
 impl Arrival {
     fn copy(&self, stream: i64) -> Copy {
-        let origin = Origin::of_arrival(self.occurrence);
         Copy {
             event: self.event,
             stream,
             sequence: self.sequence,
             occurrence: self.occurrence,
-            origin,
+            origin: Origin::of_arrival(self.occurrence),
             size: self.size,
         }
     }
@@ -137,6 +140,7 @@ pub fn deliver(
     copy: &Copy,
     now: Timestamp,
     ids: &IdMaker,
+    statuses: &mut Statuses,
 ) -> Result<u64, StoreError> {
     let sql = "INSERT INTO listener_deliveries (id, listener_id, event, lane, sequence, occurrence, kind, size_bytes,
         state, attempt, lease_expires_at, created_at)
@@ -158,7 +162,7 @@ pub fn deliver(
         ],
     )?;
     if added > 0 {
-        set_status(tx, copy.event, Status::Pending)?;
+        statuses.note(copy.event, Status::Pending);
     }
     Ok(added)
 }

@@ -1,5 +1,7 @@
 //! Events: immutable, numbered by the writer inside the commit.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use crate::clock::Timestamp;
@@ -144,21 +146,25 @@ fn find_repeated(tx: &mut dyn Tx, new: &NewEvent, provider_id: &str) -> Result<E
 }
 
 fn repeat(tx: &mut dyn Tx, new: &NewEvent, position: i64) -> Result<(), StoreError> {
-    let occurrence = next_occurrence(tx, position)?;
-    if !new.dedupe.drop {
-        let (stream, sequence) = next_sequence(tx, &new.environment_id, &new.source)?;
-        arrive(tx, stream, sequence, position, occurrence, new.at)?;
+    // It changes an event that others may change, too, where a group's order of events is anyone's.
+    tx.insist_on_own()?;
+    let next = match new.dedupe.drop {
+        true => None,
+        false => Some(next_sequence(tx, &new.environment_id, &new.source)?),
+    };
+    let Some(occurrence) = next_occurrence(tx, position)? else {
+        return Err(StoreError::Corrupt("an event vanished within a transaction".into()));
+    };
+    match next {
+        Some((stream, sequence)) => arrive(tx, stream, sequence, position, occurrence, new.at),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// Counts a further occurrence of an event: a redelivery or a replay.
-pub fn next_occurrence(tx: &mut dyn Tx, position: i64) -> Result<i64, StoreError> {
+/// Counts a further occurrence of an event, a redelivery or a replay; `None` when there is no such event.
+pub fn next_occurrence(tx: &mut dyn Tx, position: i64) -> Result<Option<i64>, StoreError> {
     let sql = "UPDATE events SET occurrences = occurrences + 1 WHERE position = ?1 RETURNING occurrences";
-    match tx.first(sql, args![position])? {
-        Some(mut row) => row.take(0),
-        None => Err(StoreError::Corrupt("an event vanished within a transaction".into())),
-    }
+    tx.first(sql, args![position])?.map(|mut row| row.take(0)).transpose()
 }
 
 /// The stream of a source, made when absent, and its next number.
@@ -216,8 +222,22 @@ fn arrive(
     tx.tell(Topic::Arrived)
 }
 
-/// Writes what became of an event's newest delivery.
-pub fn set_status(tx: &mut dyn Tx, position: i64, status: Status) -> Result<(), StoreError> {
-    tx.execute("UPDATE events SET status = ?2 WHERE position = ?1", args![position, status.number()])
-        .map(drop)
+/// What became of events' newest deliveries in a transaction. Written at its end, in the events' order: two that touch
+/// the same events wait for each other, never both.
+#[derive(Debug, Default)]
+pub struct Statuses(BTreeMap<i64, Status>);
+
+impl Statuses {
+    /// The last one noted of an event, by its position, holds.
+    pub fn note(&mut self, position: i64, status: Status) {
+        self.0.insert(position, status);
+    }
+
+    /// Writes them.
+    pub fn write(self, tx: &mut dyn Tx) -> Result<(), StoreError> {
+        let sql = "UPDATE events SET status = ?2 WHERE position = ?1";
+        self.0
+            .into_iter()
+            .try_for_each(|(position, status)| tx.execute(sql, args![position, status.number()]).map(drop))
+    }
 }

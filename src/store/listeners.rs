@@ -6,7 +6,9 @@ use crate::id::IdMaker;
 use crate::wake::Topic;
 
 use super::StoreError;
-use super::dispatch::{Copy, Origin, deliver};
+use super::backlog::{backlog, mark_positions};
+use super::dispatch::deliver;
+use super::events::Statuses;
 use super::tx::{Lock, Row, Tx, args};
 
 /// A listener as it is kept.
@@ -181,10 +183,11 @@ pub fn open(tx: &mut dyn Tx, open: &Open, ids: &IdMaker) -> Result<Opened, Store
         Some(old) => take_over(tx, old, new)?,
         None => 0,
     };
-    let to = Subscriber::from(new);
+    let (to, mut statuses) = (Subscriber::from(new), Statuses::default());
     for copy in &stored {
-        pending += deliver(tx, &to, copy, new.created_at, ids)?;
+        pending += deliver(tx, &to, copy, new.created_at, ids, &mut statuses)?;
     }
+    statuses.write(tx)?;
     add_pending(tx, &new.id, pending)?;
     let listener = Box::new(Listener { pending, ..new.clone() });
     Ok(Opened::Open { listener, backlog: stored.len() as u64, others: others.len() as u64, latest })
@@ -219,9 +222,11 @@ fn opened(
 }
 
 fn insert(tx: &mut dyn Tx, new: &Listener) -> Result<(), StoreError> {
-    let sql =
-        format!("INSERT INTO listeners ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, NULL, ?9)");
+    let sql = format!(
+        "INSERT INTO listeners ({COLUMNS}, opened_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, NULL, ?9, ?10)"
+    );
     let (types, sources) = (new.event_types.join("\n"), new.sources.join("\n"));
+    let opened_at = mark_positions(tx, &new.environment_id)?;
     let args = args![
         &new.id,
         &new.environment_id,
@@ -231,13 +236,19 @@ fn insert(tx: &mut dyn Tx, new: &Listener) -> Result<(), StoreError> {
         &sources,
         new.ordered,
         new.expires_at,
-        new.created_at
+        new.created_at,
+        &opened_at
     ];
     tx.execute(&sql, args).map(drop)
 }
 
-/// Moves the old listener's unacked deliveries to the new one, to be handed out at once, and closes the old one.
+/// Closes the old listener and moves its unacked deliveries to the new one, to be handed out at once. Their tokens
+/// stay: a result of the old hand-out counts until the next one.
 fn take_over(tx: &mut dyn Tx, old: &Listener, new: &Listener) -> Result<u64, StoreError> {
+    // The listener before its deliveries, as in every transaction: two that meet wait for each other, never both.
+    let sql = "UPDATE listeners SET pending = 0, continued_by = ?3,
+        expires_at = CASE WHEN expires_at > ?2 THEN ?2 ELSE expires_at END WHERE id = ?1";
+    tx.execute(sql, args![&old.id, new.created_at, &new.id])?;
     let lane = if new.ordered {
         "(SELECT s.id FROM streams s JOIN events e ON e.environment_id = s.environment_id AND e.source = s.source
           WHERE e.position = listener_deliveries.event)"
@@ -245,79 +256,12 @@ fn take_over(tx: &mut dyn Tx, old: &Listener, new: &Listener) -> Result<u64, Sto
         "NULL"
     };
     let sql = format!(
-        "UPDATE listener_deliveries SET listener_id = ?2, lease_expires_at = 0, ack_token = NULL, lane = {lane}
+        "UPDATE listener_deliveries SET listener_id = ?2, lease_expires_at = 0, lane = {lane}
          WHERE listener_id = ?1 AND state = 0"
     );
     let moved = tx.execute(&sql, args![&old.id, &new.id])?;
-    let sql = "UPDATE listeners SET expires_at = ?2 WHERE id = ?1 AND expires_at > ?2";
-    tx.execute(sql, args![&old.id, new.created_at])?;
-    let sql = "UPDATE listeners SET pending = 0, continued_by = ?2 WHERE id = ?1";
-    tx.execute(sql, args![&old.id, &new.id])?;
     tx.tell(Topic::Environment(new.environment_id.clone()))?;
     Ok(moved)
-}
-
-/// The stored events that the new listener gets, oldest first; `None` when `since` names none of this environment.
-fn backlog(tx: &mut dyn Tx, open: &Open, old: Option<&Listener>) -> Result<Option<Vec<Copy>>, StoreError> {
-    let new = &open.listener;
-    let (condition, number) = match (&open.since, old) {
-        (None, None) => return Ok(Some(Vec::new())),
-        (None, Some(old)) => return missed(tx, new, old).map(Some),
-        (Some(Since::Beginning), _) => ("e.position > ?2", 0),
-        (Some(Since::Time(at)), _) => ("e.created_at >= ?2", at.millis()),
-        (Some(Since::Event(id)), _) => {
-            let sql = "SELECT position FROM events WHERE environment_id = ?1 AND id = ?2";
-            let Some(mut row) = tx.first(sql, args![&new.environment_id, id])? else {
-                return Ok(None);
-            };
-            ("e.position > ?2", row.take(0)?)
-        }
-    };
-    let sql = format!(
-        "SELECT e.position, s.id, a.sequence, a.occurrence, e.size_bytes, e.source, e.type
-         FROM events e JOIN streams s ON s.environment_id = e.environment_id AND s.source = e.source
-         JOIN arrivals a ON a.stream = s.id AND a.sequence = e.sequence AND a.sequence <= s.dispatched
-         WHERE e.environment_id = ?1 AND {condition} ORDER BY e.position"
-    );
-    let rows = tx.query(&sql, args![&new.environment_id, number])?;
-    copies(new, rows).map(Some)
-}
-
-/// What arrived since the old listener's last poll and never became its own, redeliveries too.
-fn missed(tx: &mut dyn Tx, new: &Listener, old: &Listener) -> Result<Vec<Copy>, StoreError> {
-    // A stream is numbered by the writer, its times are the senders': nearly the same order, so that walking back
-    // from its end for a minute more finds all of them.
-    let sql = "SELECT e.position, s.id, a.sequence, a.occurrence, e.size_bytes, e.source, e.type
-        FROM streams s JOIN arrivals a ON a.stream = s.id AND a.sequence <= s.dispatched AND a.sequence > COALESCE(
-            (SELECT b.sequence FROM arrivals b WHERE b.stream = s.id AND b.arrived_at + 60000 < ?2
-             ORDER BY b.sequence DESC LIMIT 1), 0)
-        JOIN events e ON e.position = a.event
-        WHERE s.environment_id = ?1 AND a.arrived_at >= ?2 AND NOT EXISTS (SELECT 1 FROM listener_deliveries d
-            WHERE d.listener_id = ?3 AND d.event = e.position AND d.occurrence = a.occurrence)
-        ORDER BY e.position, a.occurrence";
-    let since = old.last_polled_at.unwrap_or(old.created_at);
-    let rows = tx.query(sql, args![&new.environment_id, since, &old.id])?;
-    copies(new, rows)
-}
-
-/// Those of the sources and types that the listener takes.
-fn copies(new: &Listener, rows: Vec<Row>) -> Result<Vec<Copy>, StoreError> {
-    let takes = Subscriber::from(new);
-    let mut copies = Vec::new();
-    for mut row in rows {
-        if takes.takes_source(&row.take::<String>(5)?) && takes.takes_type(&row.take::<String>(6)?) {
-            let occurrence = row.take(3)?;
-            copies.push(Copy {
-                event: row.take(0)?,
-                stream: row.take(1)?,
-                sequence: row.take(2)?,
-                occurrence,
-                origin: Origin::of_arrival(occurrence),
-                size: row.take(4)?,
-            });
-        }
-    }
-    Ok(copies)
 }
 
 /// The listeners of an environment that are open at `now`, as fan-out sees them.
@@ -366,6 +310,14 @@ pub fn close(tx: &mut dyn Tx, environment: &str, id: &str, now: Timestamp) -> Re
     let closed = tx.execute(sql, args![environment, id, now])? > 0;
     tx.tell(Topic::Environment(environment.to_owned()))?;
     Ok(closed)
+}
+
+/// Holds these listeners' rows until the transaction ends. Whoever changes deliveries or events for more than one
+/// listener takes them first, in this order, as a poll takes its own first.
+pub fn hold(tx: &mut dyn Tx, listeners: &[Subscriber]) -> Result<(), StoreError> {
+    let mut ids: Vec<&str> = listeners.iter().map(|listener| listener.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.into_iter().try_for_each(|id| tx.lock(Lock::Listener(id)))
 }
 
 /// Counts deliveries that were queued for a listener.

@@ -4,6 +4,7 @@
 //! that wait together share a commit; only [`Durability::Promised`] ones pay for the disk. A closure may be run
 //! again after a conflict or another's failure, so it changes nothing but the transaction.
 
+mod backlog;
 pub mod claims;
 pub mod dispatch;
 pub mod environments;
@@ -21,7 +22,9 @@ pub mod sources;
 mod sqlite;
 pub mod tx;
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -100,12 +103,14 @@ pub enum Durability {
 /// One piece of work for a store thread.
 trait Work: Send {
     fn durability(&self) -> Durability;
+    fn group(&self) -> Option<&str>;
     fn run(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError>;
     fn finish(self: Box<Self>, outcome: Result<(), StoreError>);
 }
 
 struct Job<T, F> {
     durability: Durability,
+    group: Option<String>,
     work: F,
     value: Option<T>,
     reply: oneshot::Sender<Result<T, StoreError>>,
@@ -120,8 +125,16 @@ where
         self.durability
     }
 
+    fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
     fn run(&mut self, tx: &mut dyn Tx) -> Result<(), StoreError> {
-        self.value = Some((self.work)(tx)?);
+        // A bug in one piece of work must not end the thread that everybody's work needs; its transaction is
+        // rolled back, and it is not looked into again.
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.work)(tx)));
+        let panicked = |_| Err(StoreError::Corrupt("the work on it panicked".into()));
+        self.value = Some(outcome.unwrap_or_else(panicked)?);
         Ok(())
     }
 
@@ -134,6 +147,54 @@ where
 }
 
 type Queue = mpsc::Sender<Box<dyn Work>>;
+
+/// What waits for store threads, as they see it.
+struct Waiting {
+    queue: mpsc::Receiver<Box<dyn Work>>,
+    /// Taken from the queue, and left for the next thread.
+    left: VecDeque<Box<dyn Work>>,
+}
+
+impl Waiting {
+    fn new(queue: mpsc::Receiver<Box<dyn Work>>) -> Self {
+        Self { queue, left: VecDeque::new() }
+    }
+
+    /// Waits for work, and takes what came meanwhile; `None` when the store is closed and everything is done.
+    fn fill(&mut self) -> Option<()> {
+        if self.left.is_empty() {
+            self.left.push_back(self.queue.blocking_recv()?);
+        }
+        while self.left.len() < BATCH {
+            match self.queue.try_recv() {
+                Ok(work) => self.left.push_back(work),
+                Err(_) => break,
+            }
+        }
+        Some(())
+    }
+
+    /// All that waits.
+    fn next_batch(&mut self) -> Option<Vec<Box<dyn Work>>> {
+        self.fill()?;
+        Some(self.left.drain(..).collect())
+    }
+
+    /// The first that waits, and what waits of its group.
+    fn next_group(&mut self) -> Option<Vec<Box<dyn Work>>> {
+        self.fill()?;
+        let first = self.left.pop_front()?;
+        let Some(group) = first.group().map(str::to_owned) else {
+            return Some(vec![first]);
+        };
+        let mut together = vec![first];
+        for work in std::mem::take(&mut self.left) {
+            let is_of_group = work.group() == Some(&group);
+            if is_of_group { together.push(work) } else { self.left.push_back(work) }
+        }
+        Some(together)
+    }
+}
 
 /// How many pieces of work may wait for a store thread before callers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -171,13 +232,28 @@ impl Store {
         self.engine
     }
 
-    /// Runs `work` in a transaction and commits it.
+    /// Runs `work` in a transaction and commits it. SQLite's one writer lets whatever waits share a commit.
     pub async fn write<T, F>(&self, durability: Durability, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnMut(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
     {
-        submit(&self.writes, durability, work).await
+        submit(&self.writes, durability, None, work).await
+    }
+
+    /// [`Store::write`], where PostgreSQL lets waiting work of the same group share a transaction, too. All work of a
+    /// group takes the same locks in the same order: two mixed transactions would wait for each other for ever.
+    pub async fn write_together<T, F>(
+        &self,
+        group: &str,
+        durability: Durability,
+        work: F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
+    {
+        submit(&self.writes, durability, Some(group.to_owned()), work).await
     }
 
     /// Runs `work` in a transaction that changes nothing.
@@ -186,18 +262,24 @@ impl Store {
         T: Send + 'static,
         F: FnMut(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
     {
-        submit(&self.reads, Durability::Relaxed, work).await
+        submit(&self.reads, Durability::Relaxed, None, work).await
     }
 }
 
-async fn submit<T, F>(queue: &Queue, durability: Durability, work: F) -> Result<T, StoreError>
+async fn submit<T, F>(
+    queue: &Queue,
+    durability: Durability,
+    group: Option<String>,
+    work: F,
+) -> Result<T, StoreError>
 where
     T: Send + 'static,
     F: FnMut(&mut dyn Tx) -> Result<T, StoreError> + Send + 'static,
 {
     let stopped = || StoreError::Unavailable("the store stopped".into());
     let (reply, answer) = oneshot::channel();
-    queue.send(Box::new(Job { durability, work, value: None, reply })).await.map_err(|_| stopped())?;
+    let job = Box::new(Job { durability, group, work, value: None, reply });
+    queue.send(job).await.map_err(|_| stopped())?;
     answer.await.map_err(|_| stopped())?
 }
 
@@ -221,18 +303,6 @@ impl Drop for Threads {
 fn strongest(batch: &[Box<dyn Work>]) -> Durability {
     let promised = batch.iter().any(|work| work.durability() == Durability::Promised);
     if promised { Durability::Promised } else { Durability::Relaxed }
-}
-
-/// The first piece of work that comes, and what waits behind it.
-fn next_batch(queue: &mut mpsc::Receiver<Box<dyn Work>>) -> Option<Vec<Box<dyn Work>>> {
-    let mut batch = vec![queue.blocking_recv()?];
-    while batch.len() < BATCH {
-        match queue.try_recv() {
-            Ok(work) => batch.push(work),
-            Err(_) => break,
-        }
-    }
-    Some(batch)
 }
 
 #[cfg(test)]

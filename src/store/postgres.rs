@@ -15,8 +15,8 @@ use postgres::{Client, Config, NoTls, Statement, Transaction};
 use postgres_rustls::MakeRustlsConnect;
 use tokio::sync::mpsc;
 
-use super::tx::{Cell, Lock, Row, Tx, Value};
-use super::{Durability, QUEUE, Queue, Store, StoreError, Threads, Work, migrations, next_batch, strongest};
+use super::tx::{Cell, Lock, Row, Tx, Value, args};
+use super::{Durability, QUEUE, Queue, Store, StoreError, Threads, Waiting, Work, migrations, strongest};
 use crate::secret::Secret;
 use crate::wake::{Topic, Wake};
 
@@ -24,32 +24,40 @@ const WRITERS: usize = 3;
 const READERS: usize = 2;
 /// The channel on which relays of one database tell each other.
 const CHANNEL: &str = "pullhook";
-/// How often a conflict (deadlock, serialization) is tried again before it is reported.
-const CONFLICT_TRIES: u32 = 5;
+/// How often a transaction that met another one, or lost its connection, is tried before that is reported.
+const TRIES: u32 = 5;
 /// How long the notification thread waits before it looks whether the store was closed, or connects again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn open(address: &Secret, wake: Wake) -> Result<Store, StoreError> {
-    let config: Config = address.expose().parse().map_err(broken)?;
-    let mut first = Worker::connect(config.clone(), wake.clone())?;
-    first.transaction(Durability::Promised, migrations::run_postgres)?;
-    let writes = start("store-write", WRITERS, &config, &wake)?;
-    let reads = start("store-read", READERS, &config, &wake)?;
+    let config: Config = address.expose().parse().map_err(|error| broken(&error))?;
+    let mut first = Worker::connect(config.clone(), wake.clone(), Access::Writes)?;
+    first.transaction(Durability::Promised, migrations::run_postgres).map_err(Failed::error)?;
+    let writes = start("store-write", WRITERS, Access::Writes, &config, &wake)?;
+    let reads = start("store-read", READERS, Access::Reads, &config, &wake)?;
     let closed = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&closed);
+    // Heard from here on: whoever looks at this store hasn't looked yet.
+    let listening = listen_on(&config)?;
     let news = wake.clone();
-    spawn("store-notify", move || listen(&config, &news, &flag))?;
+    spawn("store-notify", move || listen(listening, &config, &news, &flag))?;
     let end = Threads(Some(Box::new(move || closed.store(true, Ordering::Relaxed))));
     Ok(Store { writes, reads, wake, engine: "postgres", _threads: Arc::new(end) })
 }
 
-fn start(name: &str, count: usize, config: &Config, wake: &Wake) -> Result<Queue, StoreError> {
+fn start(
+    name: &str,
+    count: usize,
+    access: Access,
+    config: &Config,
+    wake: &Wake,
+) -> Result<Queue, StoreError> {
     let (sender, queue) = mpsc::channel::<Box<dyn Work>>(QUEUE);
-    let queue = Arc::new(Mutex::new(queue));
+    let waiting = Arc::new(Mutex::new(Waiting::new(queue)));
     for _ in 0..count {
-        let mut worker = Worker::connect(config.clone(), wake.clone())?;
-        let queue = Arc::clone(&queue);
-        spawn(name, move || worker.run(&queue))?;
+        let mut worker = Worker::connect(config.clone(), wake.clone(), access)?;
+        let waiting = Arc::clone(&waiting);
+        spawn(name, move || worker.run(&waiting))?;
     }
     Ok(sender)
 }
@@ -71,7 +79,7 @@ fn connect(config: &Config) -> Result<Client, StoreError> {
     };
     if plain {
         config.ssl_mode(SslMode::Disable);
-        return config.connect(NoTls).map_err(broken);
+        return config.connect(NoTls).map_err(|error| broken(&error));
     }
     config.ssl_mode(SslMode::Require);
     let no_roots = |_| StoreError::Unavailable("no certificate roots on this machine".into());
@@ -79,7 +87,7 @@ fn connect(config: &Config) -> Result<Client, StoreError> {
     for error in unreadable {
         tracing::warn!(%error, "a certificate root could not be read");
     }
-    config.connect(tls).map_err(broken)
+    config.connect(tls).map_err(|error| broken(&error))
 }
 
 fn is_local(host: &Host) -> bool {
@@ -90,24 +98,34 @@ fn is_local(host: &Host) -> bool {
     }
 }
 
+/// A connection that hears news.
+fn listen_on(config: &Config) -> Result<Client, StoreError> {
+    let mut client = connect(config)?;
+    client.batch_execute(&format!("LISTEN {CHANNEL}")).map_err(|error| broken(&error))?;
+    Ok(client)
+}
+
 /// Waits for other relays' news, for as long as the store lives; after a gap it tells everyone to look again.
-fn listen(config: &Config, wake: &Wake, closed: &AtomicBool) {
-    while !closed.load(Ordering::Relaxed) {
-        if let Err(error) = listen_once(config, wake, closed) {
-            tracing::warn!(%error, "the notification connection is gone; connecting again");
-            thread::sleep(LISTEN_PAUSE);
-        }
+fn listen(mut client: Client, config: &Config, wake: &Wake, closed: &AtomicBool) {
+    while let Err(error) = pass_on(&mut client, wake, closed) {
+        tracing::warn!(%error, "the notification connection is gone; connecting again");
+        client = loop {
+            match listen_on(config) {
+                Ok(fresh) => break fresh,
+                Err(_) if closed.load(Ordering::Relaxed) => return,
+                Err(_) => thread::sleep(LISTEN_PAUSE),
+            }
+        };
+        wake.tell_all();
     }
 }
 
-fn listen_once(config: &Config, wake: &Wake, closed: &AtomicBool) -> Result<(), StoreError> {
-    let mut client = connect(config)?;
-    client.batch_execute(&format!("LISTEN {CHANNEL}")).map_err(broken)?;
-    wake.tell_all();
+/// Passes news on until the store is closed or the connection breaks.
+fn pass_on(client: &mut Client, wake: &Wake, closed: &AtomicBool) -> Result<(), StoreError> {
     let mut notifications = client.notifications();
     while !closed.load(Ordering::Relaxed) {
         let mut news = notifications.timeout_iter(LISTEN_PAUSE);
-        while let Some(notification) = news.next().map_err(broken)? {
+        while let Some(notification) = news.next().map_err(|error| broken(&error))? {
             if let Some(topic) = Topic::parse(notification.payload()) {
                 wake.tell(&topic);
             }
@@ -116,42 +134,86 @@ fn listen_once(config: &Config, wake: &Wake, closed: &AtomicBool) -> Result<(), 
     Ok(())
 }
 
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Reads,
+    Writes,
+}
+
+/// Sessions that only read can't do anything else; those that write keep what they promise, whatever the server's default.
+const READ_SESSION: &str = "SET default_transaction_read_only = on";
+const WRITE_SESSION: &str = "SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') = 'off'";
+
+/// How a transaction failed.
+enum Failed {
+    /// Nothing was stored; another try would meet the same.
+    Refused(StoreError),
+    /// Nothing was stored; two met, or the connection broke: another try may do it.
+    Again(StoreError),
+    /// The connection broke during the commit: whether it was stored, nobody here knows.
+    Unknown(StoreError),
+}
+
+impl Failed {
+    fn error(self) -> StoreError {
+        match self {
+            Self::Refused(error) | Self::Again(error) | Self::Unknown(error) => error,
+        }
+    }
+}
+
 /// A connection with its prepared statements.
 struct Worker {
     config: Config,
+    access: Access,
     client: Client,
     statements: HashMap<String, Statement>,
+    is_broken: bool,
     wake: Wake,
 }
 
 impl Worker {
-    fn connect(config: Config, wake: Wake) -> Result<Self, StoreError> {
-        let client = connect(&config)?;
-        Ok(Self { config, client, statements: HashMap::new(), wake })
+    fn connect(config: Config, wake: Wake, access: Access) -> Result<Self, StoreError> {
+        let client = Self::session(&config, access)?;
+        Ok(Self { config, access, client, statements: HashMap::new(), is_broken: false, wake })
     }
 
-    fn run(&mut self, queue: &Mutex<mpsc::Receiver<Box<dyn Work>>>) {
+    fn session(config: &Config, access: Access) -> Result<Client, StoreError> {
+        let mut client = connect(config)?;
+        let sql = if access == Access::Reads { READ_SESSION } else { WRITE_SESSION };
+        client.batch_execute(sql).map_err(|error| broken(&error))?;
+        Ok(client)
+    }
+
+    fn run(&mut self, waiting: &Mutex<Waiting>) {
         loop {
-            let batch = next_batch(&mut queue.lock().unwrap_or_else(PoisonError::into_inner));
-            match batch {
-                Some(batch) => self.commit_together(batch),
+            let group = waiting.lock().unwrap_or_else(PoisonError::into_inner).next_group();
+            match group {
+                Some(group) => self.commit_together(group),
                 None => return,
             }
         }
     }
 
-    /// One commit for the whole batch; where one of them fails, each gets its own.
-    fn commit_together(&mut self, mut batch: Vec<Box<dyn Work>>) {
-        if self.client.is_closed()
-            && let Ok(fresh) = Self::connect(self.config.clone(), self.wake.clone())
-        {
-            *self = fresh;
+    /// One commit for the whole group; where one of them fails, each gets its own.
+    fn commit_together(&mut self, mut group: Vec<Box<dyn Work>>) {
+        if group.len() > 1 {
+            let durability = strongest(&group);
+            let all = |tx: &mut PostgresTx<'_>| {
+                tx.is_shared = true;
+                group.iter_mut().try_for_each(|work| work.run(tx))
+            };
+            match self.transaction(durability, all) {
+                Ok(()) => return group.into_iter().for_each(|work| work.finish(Ok(()))),
+                Err(Failed::Unknown(error)) => {
+                    return group.into_iter().for_each(|work| work.finish(Err(error.clone())));
+                }
+                Err(Failed::Refused(_) | Failed::Again(_)) => {}
+            }
         }
-        let durability = strongest(&batch);
-        match self.transaction(durability, |tx| batch.iter_mut().try_for_each(|work| work.run(tx))) {
-            Ok(()) => batch.into_iter().for_each(|work| work.finish(Ok(()))),
-            Err(_) => batch.into_iter().for_each(|work| self.commit_alone(work)),
-        }
+        group.into_iter().for_each(|work| self.commit_alone(work));
     }
 
     fn commit_alone(&mut self, mut work: Box<dyn Work>) {
@@ -160,8 +222,8 @@ impl Worker {
             let outcome = self.transaction(work.durability(), |tx| work.run(tx));
             tries += 1;
             match outcome {
-                Err(StoreError::Conflict(_)) if tries < CONFLICT_TRIES => {}
-                outcome => break outcome,
+                Err(Failed::Again(_)) if tries < TRIES => {}
+                outcome => break outcome.map_err(Failed::error),
             }
         };
         work.finish(outcome);
@@ -171,21 +233,51 @@ impl Worker {
         &mut self,
         durability: Durability,
         body: impl FnOnce(&mut PostgresTx<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let inner = self.client.transaction().map_err(broken)?;
-        let mut tx = PostgresTx { inner, statements: &mut self.statements, topics: Vec::new() };
-        if durability == Durability::Relaxed {
-            tx.script("SET LOCAL synchronous_commit = off")?;
+    ) -> Result<T, Failed> {
+        if self.is_broken || self.client.is_closed() {
+            self.client = Self::session(&self.config, self.access).map_err(Failed::Refused)?;
+            self.statements.clear();
+            self.is_broken = false;
         }
-        let value = body(&mut tx)?;
-        for topic in &tx.topics {
-            let text = topic.text();
-            tx.inner.execute("SELECT pg_notify($1, $2)", &[&CHANNEL, &text]).map_err(broken)?;
+        let (topics, committed) = {
+            let inner = match self.client.transaction() {
+                Ok(inner) => inner,
+                Err(error) => {
+                    self.is_broken = true;
+                    return Err(Failed::Again(broken(&error)));
+                }
+            };
+            let mut tx = PostgresTx {
+                inner,
+                statements: &mut self.statements,
+                topics: Vec::new(),
+                is_shared: false,
+                is_broken: false,
+            };
+            let is_relaxed = durability == Durability::Relaxed && self.access == Access::Writes;
+            let value = tx.relax(is_relaxed).and_then(|()| body(&mut tx));
+            let value = value.and_then(|value| tx.notify().map(|()| value));
+            let PostgresTx { inner, topics, is_broken, .. } = tx;
+            match value {
+                Ok(value) => (topics, inner.commit().map(|()| value)),
+                Err(error) => {
+                    self.is_broken = is_broken;
+                    let again = is_broken || matches!(error, StoreError::Conflict(_));
+                    return Err(if again { Failed::Again(error) } else { Failed::Refused(error) });
+                }
+            }
+        };
+        match committed {
+            Ok(value) => {
+                topics.iter().for_each(|topic| self.wake.tell(topic));
+                Ok(value)
+            }
+            Err(error) => {
+                self.is_broken = is_lost(&error);
+                let told = broken(&error);
+                Err(if self.is_broken { Failed::Unknown(told) } else { Failed::Again(told) })
+            }
         }
-        let PostgresTx { inner, topics, .. } = tx;
-        inner.commit().map_err(broken)?;
-        topics.iter().for_each(|topic| self.wake.tell(topic));
-        Ok(value)
     }
 }
 
@@ -194,18 +286,44 @@ pub(super) struct PostgresTx<'c> {
     inner: Transaction<'c>,
     statements: &'c mut HashMap<String, Statement>,
     topics: Vec<Topic>,
+    /// Several pieces of work are in it.
+    is_shared: bool,
+    /// The connection was lost on the way.
+    is_broken: bool,
 }
 
 impl PostgresTx<'_> {
     pub(super) fn script(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.inner.batch_execute(sql).map_err(broken)
+        let done = self.inner.batch_execute(sql);
+        self.note(done)
+    }
+
+    fn relax(&mut self, is_relaxed: bool) -> Result<(), StoreError> {
+        if is_relaxed { self.script("SET LOCAL synchronous_commit = off") } else { Ok(()) }
+    }
+
+    fn notify(&mut self) -> Result<(), StoreError> {
+        for topic in std::mem::take(&mut self.topics) {
+            let sent = self.inner.execute("SELECT pg_notify($1, $2)", &[&CHANNEL, &topic.text()]);
+            self.note(sent)?;
+            self.topics.push(topic);
+        }
+        Ok(())
+    }
+
+    fn note<T>(&mut self, outcome: Result<T, postgres::Error>) -> Result<T, StoreError> {
+        outcome.map_err(|error| {
+            self.is_broken |= is_lost(&error);
+            broken(&error)
+        })
     }
 
     fn prepared(&mut self, sql: &str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.inner.prepare(&sql.replace('?', "$")).map_err(broken)?;
+        let made = self.inner.prepare(&sql.replace('?', "$"));
+        let statement = self.note(made)?;
         self.statements.insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
@@ -215,13 +333,15 @@ impl Tx for PostgresTx<'_> {
     fn execute(&mut self, sql: &str, args: &[Value<'_>]) -> Result<u64, StoreError> {
         let statement = self.prepared(sql)?;
         let args: Vec<&(dyn ToSql + Sync)> = args.iter().map(|arg| arg as _).collect();
-        self.inner.execute(&statement, &args).map_err(broken)
+        let touched = self.inner.execute(&statement, &args);
+        self.note(touched)
     }
 
     fn query(&mut self, sql: &str, args: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepared(sql)?;
         let args: Vec<&(dyn ToSql + Sync)> = args.iter().map(|arg| arg as _).collect();
-        let rows = self.inner.query(&statement, &args).map_err(broken)?;
+        let found = self.inner.query(&statement, &args);
+        let rows = self.note(found)?;
         rows.iter()
             .map(|row| (0..row.len()).map(|index| cell(row, index)).collect::<Result<_, _>>().map(Row))
             .collect()
@@ -234,14 +354,23 @@ impl Tx for PostgresTx<'_> {
         Ok(())
     }
 
+    fn insist_on_own(&mut self) -> Result<(), StoreError> {
+        let shared = || Err(StoreError::Conflict("it needs a transaction of its own".into()));
+        if self.is_shared { shared() } else { Ok(()) }
+    }
+
     fn lock(&mut self, lock: Lock<'_>) -> Result<(), StoreError> {
-        let (class, name) = match lock {
+        let (class, name): (i64, _) = match lock {
             Lock::Global => (0x70_75_00, ""),
             Lock::Arrivals(environment) => (0x70_75_01, environment),
             Lock::Dispatch(environment) => (0x70_75_02, environment),
+            Lock::Listener(id) => {
+                let sql = "SELECT 1 FROM listeners WHERE id = ?1 FOR NO KEY UPDATE";
+                return self.query(sql, args![id]).map(drop);
+            }
         };
-        let sql = "SELECT pg_advisory_xact_lock($1, hashtext($2))";
-        self.inner.execute(sql, &[&class, &name]).map(drop).map_err(broken)
+        let sql = "SELECT pg_advisory_xact_lock(?1::int, hashtext(?2))";
+        self.query(sql, args![class, name]).map(drop)
     }
 }
 
@@ -255,7 +384,7 @@ fn cell(row: &postgres::Row, index: usize) -> Result<Cell, StoreError> {
         Type::VOID => Ok(None),
         _ => row.try_get::<_, Option<String>>(index).map(|v| v.map(Cell::Text)),
     };
-    read.map(|value| value.unwrap_or(Cell::Null)).map_err(broken)
+    read.map(|value| value.unwrap_or(Cell::Null)).map_err(|error| broken(&error))
 }
 
 impl ToSql for Value<'_> {
@@ -280,8 +409,7 @@ impl ToSql for Value<'_> {
     postgres::types::to_sql_checked!();
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn broken(error: postgres::Error) -> StoreError {
+fn broken(error: &postgres::Error) -> StoreError {
     let again = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
     // The database's own message, without the address (which may hold a password) that a source error could carry.
     let text = error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned());
@@ -289,4 +417,9 @@ fn broken(error: postgres::Error) -> StoreError {
         Some(code) if again.contains(code) => StoreError::Conflict(text),
         _ => StoreError::Unavailable(text),
     }
+}
+
+/// Whether the connection is of no more use: it broke, or the server ended it (class 57P).
+fn is_lost(error: &postgres::Error) -> bool {
+    error.is_closed() || error.code().is_none_or(|code| code.code().starts_with("57P"))
 }

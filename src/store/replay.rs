@@ -7,7 +7,7 @@ use crate::wake::Topic;
 use super::StoreError;
 use super::dispatch::{Copy, Origin, deliver};
 use super::event_list::Listed;
-use super::events::next_occurrence;
+use super::events::{Statuses, next_occurrence};
 use super::listeners::{self, Subscriber};
 use super::tx::{Lock, Tx, args};
 
@@ -38,13 +38,16 @@ pub fn to_listeners(
     if receivers.is_empty() {
         return Ok(Replayed::NoListener);
     }
+    listeners::hold(tx, &receivers)?;
+    let mut statuses = Statuses::default();
     let mut counts = vec![0; receivers.len()];
     for event in events {
         let Some(copy) = late_copy(tx, environment, event)? else { continue };
         for (receiver, count) in receivers.iter().zip(&mut counts) {
-            *count += deliver(tx, receiver, &copy, now, ids)?;
+            *count += deliver(tx, receiver, &copy, now, ids, &mut statuses)?;
         }
     }
+    statuses.write(tx)?;
     for (receiver, count) in receivers.iter().zip(counts) {
         listeners::add_pending(tx, &receiver.id, count)?;
     }
@@ -66,16 +69,20 @@ pub fn receivers(
     Ok(open)
 }
 
+/// `None` when the event was purged meanwhile.
 fn late_copy(tx: &mut dyn Tx, environment: &str, event: &Listed) -> Result<Option<Copy>, StoreError> {
     let sql = "SELECT id FROM streams WHERE environment_id = ?1 AND source = ?2";
     let Some(mut row) = tx.first(sql, args![environment, &event.source])? else {
+        return Ok(None);
+    };
+    let Some(occurrence) = next_occurrence(tx, event.position)? else {
         return Ok(None);
     };
     Ok(Some(Copy {
         event: event.position,
         stream: row.take(0)?,
         sequence: i64::try_from(event.sequence).unwrap_or(i64::MAX),
-        occurrence: next_occurrence(tx, event.position)?,
+        occurrence,
         origin: Origin::Replay,
         size: i64::try_from(event.size_bytes).unwrap_or(i64::MAX),
     }))

@@ -6,11 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, ToSql};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 use tokio::sync::mpsc;
 
 use super::tx::{Cell, Lock, Row, Tx, Value};
-use super::{Durability, QUEUE, Queue, Store, StoreError, Threads, Work, migrations, next_batch, strongest};
+use super::{Durability, QUEUE, Queue, Store, StoreError, Threads, Waiting, Work, migrations, strongest};
 use crate::wake::{Topic, Wake};
 
 const READERS: usize = 2;
@@ -26,7 +26,7 @@ pub(super) fn open(path: &Path, wake: Wake) -> Result<Store, StoreError> {
     let mut writer = Writer::open(path.to_owned(), wake.clone())?;
     migrations::run(&mut writer)?;
     let (writes, queue) = mpsc::channel(QUEUE);
-    spawn("store-write", move || writer.run(queue))?;
+    spawn("store-write", move || writer.run(Waiting::new(queue)))?;
     let reads = start_readers(path)?;
     Ok(Store { writes, reads, wake, engine: "sqlite", _threads: Arc::new(Threads(None)) })
 }
@@ -87,8 +87,8 @@ impl Writer {
         Ok(Self { path, connection, durability: Durability::Promised, wake })
     }
 
-    fn run(mut self, mut queue: mpsc::Receiver<Box<dyn Work>>) {
-        while let Some(batch) = next_batch(&mut queue) {
+    fn run(mut self, mut waiting: Waiting) {
+        while let Some(batch) = waiting.next_batch() {
             self.commit_together(batch);
         }
     }
@@ -115,6 +115,10 @@ impl Writer {
         durability: Durability,
         body: impl FnOnce(&mut SqliteTx<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        if !self.connection.is_autocommit() {
+            // A failed commit was not to be undone: undo it now, or stay as unavailable as it is.
+            self.connection.execute_batch("ROLLBACK").map_err(broken)?;
+        }
         self.set_durability(durability)?;
         let mut tx = SqliteTx { connection: &self.connection, topics: Vec::new() };
         tx.run("BEGIN IMMEDIATE")?;
@@ -130,8 +134,10 @@ impl Writer {
             },
             Err(error) => {
                 // A full disk or an I/O error ends the transaction by itself.
-                if !self.connection.is_autocommit() {
-                    tx.run("ROLLBACK")?;
+                if !self.connection.is_autocommit()
+                    && let Err(undo) = tx.run("ROLLBACK")
+                {
+                    tracing::warn!(%undo, "a failed transaction could not be undone yet");
                 }
                 Err(error)
             }
@@ -220,6 +226,10 @@ impl Tx for SqliteTx<'_> {
     fn lock(&mut self, _: Lock<'_>) -> Result<(), StoreError> {
         Ok(())
     }
+
+    fn insist_on_own(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 fn cell(value: ValueRef<'_>) -> Result<Cell, rusqlite::Error> {
@@ -245,5 +255,8 @@ impl ToSql for Value<'_> {
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn broken(error: rusqlite::Error) -> StoreError {
-    StoreError::Unavailable(error.to_string())
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(error.to_string()),
+        _ => StoreError::Unavailable(error.to_string()),
+    }
 }

@@ -108,12 +108,18 @@ impl<T: FromCell> FromCell for Option<T> {
 }
 
 /// What [`Tx::lock`] holds until the transaction ends. SQLite has one writer and needs none of them.
+///
+/// Every transaction takes what it needs in one order, so that two can wait for each other's end, never both for the
+/// other's: arrivals, dispatch, listeners (by id), streams, events (by position). A dispatch holds one stream; appends
+/// of a group hold many, one group of an environment at a time.
 #[derive(Clone, Copy, Debug)]
 pub enum Lock<'a> {
     /// Order of arrival in this environment.
     Arrivals(&'a str),
     /// Dispatch of this environment against its listeners opening and closing.
     Dispatch(&'a str),
+    /// A listener's row, for whoever changes its deliveries without polling.
+    Listener(&'a str),
     /// One at a time, whatever the environment: migrations, slugs.
     Global,
 }
@@ -128,6 +134,9 @@ pub trait Tx {
     fn tell(&mut self, topic: Topic) -> Result<(), StoreError>;
     /// Waits for and holds a lock until the transaction ends.
     fn lock(&mut self, lock: Lock<'_>) -> Result<(), StoreError>;
+    /// Insists that no other piece of work shares this transaction: what follows would break the order of locks. Where
+    /// one does, this fails, and each is run again by itself.
+    fn insist_on_own(&mut self) -> Result<(), StoreError>;
 
     /// Runs a query; its first row.
     fn first(&mut self, sql: &str, args: &[Value<'_>]) -> Result<Option<Row>, StoreError> {

@@ -323,13 +323,14 @@ impl Shared {
         };
         let new =
             new_event(id, caller, wanted.kind, wanted.source.unwrap_or_default(), body, is_envelope, now);
+        let environment = new.environment_id.clone();
         let work = move |tx: &mut dyn Tx| {
             let appended = events::append(tx, &new)?;
             let stored = event_list::by_id(tx, &new.environment_id, &appended.event_id)?;
             let vanished = || StoreError::Corrupt("an event vanished within a transaction".into());
             also(tx, stored.ok_or_else(vanished)?)
         };
-        Ok((self.store.write(Durability::Promised, work).await?, envelope))
+        Ok((self.store.write_together(&environment, Durability::Promised, work).await?, envelope))
     }
 }
 

@@ -19,6 +19,7 @@ CREATE TABLE api_keys (
     last_used_at {int},
     revoked_at {int}
 );
+CREATE INDEX keys_of_environment ON api_keys (environment_id);
 CREATE TABLE sources (
     id TEXT PRIMARY KEY,
     environment_id TEXT NOT NULL REFERENCES environments (id) ON DELETE CASCADE,
@@ -101,7 +102,9 @@ CREATE TABLE listeners (
     last_polled_at {int},
     -- The listener that took over from this one.
     continued_by TEXT,
-    created_at {int} NOT NULL
+    created_at {int} NOT NULL,
+    -- How far each stream was dispatched when it opened: a stream and a sequence a line.
+    opened_at TEXT NOT NULL
 );
 CREATE INDEX listeners_open ON listeners (environment_id, expires_at);
 CREATE TABLE listener_deliveries (
@@ -157,6 +160,7 @@ CREATE TABLE audit_events (
     actor TEXT NOT NULL,
     resource_id TEXT NOT NULL
 );
+CREATE INDEX audit_by_time ON audit_events (environment_id, occurred_at);
 CREATE TABLE idempotency_keys (
     environment_id TEXT NOT NULL REFERENCES environments (id) ON DELETE CASCADE,
     idempotency_key TEXT NOT NULL,
@@ -166,3 +170,4 @@ CREATE TABLE idempotency_keys (
     created_at {int} NOT NULL,
     PRIMARY KEY (environment_id, idempotency_key)
 );
+CREATE INDEX idempotency_by_time ON idempotency_keys (environment_id, created_at);
