@@ -75,6 +75,7 @@ fn two_relays_are_one() {
     let last = one.post("4");
     let polled = parked.join().unwrap().expect(200);
     assert_eq!(polled["deliveries"][0]["event_id"], *last);
+    assert_eq!(listen.next("result")["event_id"], *last);
     listen.stop();
     for mut member in [one, two] {
         member.run.signal(Signal::TERM);

@@ -45,6 +45,13 @@ impl TestStore {
             (StoreUrl::Postgres(_), None) => unreachable!("a PostgreSQL store has a database"),
         }
     }
+
+    /// Runs a statement beside the store, where `{}` stands for its database; the first column of what it answers.
+    pub fn administer(&self, sql: &str) -> Vec<String> {
+        let database = self.database.as_ref().expect("only on PostgreSQL");
+        let (address, sql) = (format!("{}/postgres", database.server), sql.replace("{}", &database.name));
+        on_thread(move || ask(&address, &sql)).unwrap()
+    }
 }
 
 /// A database of its own, dropped with the test.
@@ -91,6 +98,15 @@ impl Drop for Database {
 
 fn run(address: &str, sql: &str) -> Result<(), postgres::Error> {
     postgres::Client::connect(address, postgres::NoTls)?.batch_execute(sql)
+}
+
+fn ask(address: &str, sql: &str) -> Result<Vec<String>, postgres::Error> {
+    let answer = postgres::Client::connect(address, postgres::NoTls)?.simple_query(sql)?;
+    let first = |message| match message {
+        postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    Ok(answer.into_iter().filter_map(first).collect())
 }
 
 /// The blocking client must not run on a runtime's thread.
