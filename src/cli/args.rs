@@ -91,24 +91,24 @@ pub enum Format {
 pub enum Command {
     /// Forward webhooks to an app on this machine
     Listen(Box<ListenArgs>),
-    /// Show all of it in one terminal: an app, a relay, a listener, a few webhooks
-    Demo(DemoArgs),
-    /// Show the settings and where each one came from
-    Config(ConfigArgs),
-    /// Make, list and revoke API keys of the relay on this machine
-    Keys(KeysArgs),
-    /// Serve a relay, for a team or for this machine
-    Serve(ServeArgs),
-    /// Add, list, show, remove sources: who may send here
-    Sources(SourcesArgs),
+    /// Send a provider's event, signed like the real thing
+    Trigger(Box<TriggerArgs>),
     /// List, show and follow events
     Events(EventsArgs),
     /// Hand stored events to who listens, once more
     Replay(ReplayArgs),
-    /// Send a provider's event, signed like the real thing
-    Trigger(Box<TriggerArgs>),
+    /// Add, list, show, remove sources: who may send here
+    Sources(SourcesArgs),
     /// Show the relay, its sources and who listens
     Status,
+    /// Show all of it in one terminal: an app, a relay, a listener, a few webhooks
+    Demo(DemoArgs),
+    /// Serve a relay, for a team or for this machine
+    Serve(ServeArgs),
+    /// Make, list and revoke API keys of the relay on this machine
+    Keys(KeysArgs),
+    /// Show the settings and where each one came from
+    Config(ConfigArgs),
     /// Show the version
     Version,
 }

@@ -84,6 +84,17 @@ fn the_routes_are_those_of_the_relay() {
 }
 
 #[test]
+fn the_command_line_is_what_help_says() {
+    let cli = Cli::new();
+    let help = |words: &[&str]| {
+        let output = cli.run(&[words, &["--help"]].concat());
+        assert!(output.status.success(), "{words:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_generated("docs/reference/cli.md", &generated::command_line(&help));
+}
+
+#[test]
 fn links_lead_somewhere() {
     let pages = pages();
     let mut broken = Vec::new();
@@ -112,6 +123,27 @@ fn every_page_is_linked_from_the_readme() {
     let lost: Vec<_> =
         pages.keys().filter(|page| page.starts_with("docs") && !linked.contains(page)).collect();
     assert_eq!(lost, Vec::<&PathBuf>::new());
+}
+
+#[test]
+fn commands_exist_with_the_flags_that_are_shown() {
+    let cli = Cli::new();
+    let mut helps: BTreeMap<Vec<String>, Option<String>> = BTreeMap::new();
+    let mut help = |words: &[String]| {
+        let run = || {
+            let output = cli.run(&words.iter().map(String::as_str).chain(["--help"]).collect::<Vec<_>>());
+            output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+        };
+        helps.entry(words.to_vec()).or_insert_with(run).clone()
+    };
+    let mut wrong = Vec::new();
+    for (page, text) in pages() {
+        for command in markdown::commands(&text) {
+            let problems = problems(&command, &mut help);
+            wrong.extend(problems.iter().map(|problem| format!("{}: {problem}: {command}", page.display())));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
 }
 
 /// What `--help` doesn't know of a command.

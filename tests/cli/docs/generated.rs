@@ -1,10 +1,14 @@
 //! The parts of the reference that the code writes.
 
+use std::fmt::Write;
+
 use pullhook::cli::config::keys::{KEYS, Place, Shape};
 use pullhook::cli::env::VARIABLES;
 use pullhook::cli::exit::Exit;
 use pullhook::protocol::error::Code;
 use serde_json::Value;
+
+use super::markdown;
 
 /// A table; `|` in a cell is escaped.
 fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -82,4 +86,30 @@ pub(super) fn routes() -> String {
         })
     });
     table(&["route", "what it does"], rows)
+}
+
+/// The help of every command, each below its own heading.
+pub(super) fn command_line(help: &dyn Fn(&[&str]) -> String) -> String {
+    let mut text = String::new();
+    section(&mut text, help, &[]);
+    text
+}
+
+fn section(text: &mut String, help: &dyn Fn(&[&str]) -> String, words: &[&str]) {
+    let own = help(words);
+    let level = "#".repeat(2.max(words.len() + 1));
+    let name = [&["pullhook"], words].concat().join(" ");
+    let shown = if words.is_empty() { own.clone() } else { without_globals(&own) };
+    let shown: Vec<&str> = shown.trim_end().lines().map(str::trim_end).collect();
+    let _ = write!(text, "{level} `{name}`\n\n```text\n{}\n```\n\n", shown.join("\n"));
+    for subcommand in markdown::subcommands(&own) {
+        section(text, help, &[words, &[&subcommand]].concat());
+    }
+}
+
+/// A help text without the flags that every command takes: they are shown once, at the top.
+fn without_globals(help: &str) -> String {
+    let Some((before, rest)) = help.split_once("\nGlobal options:\n") else { return help.to_owned() };
+    let after = rest.lines().skip_while(|line| line.is_empty() || line.starts_with(' '));
+    [before, &after.collect::<Vec<_>>().join("\n")].join("\n")
 }
