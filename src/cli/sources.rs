@@ -13,8 +13,9 @@ use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
 use crate::cli::output::{sanitize, table};
 use crate::cli::secret;
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::protocol::Deleted;
+use crate::protocol::error::Code;
 use crate::protocol::sources::{CreateSource, Source};
 use crate::secret::Secret;
 use crate::signature::{Key, Scheme};
@@ -203,7 +204,10 @@ fn check(scheme: &str, secrets: &[Secret]) -> Result<Vec<String>, CliError> {
 
 async fn ask(client: &Client, ask: Ask) -> Result<Done, CliError> {
     Ok(match ask {
-        Ask::Create(source) => Done::One(Box::new(client.create_source(&source).await?)),
+        Ask::Create(source) => {
+            let created = client.create_source(&source).await;
+            Done::One(Box::new(created.map_err(|refused| with_rotation(refused, &source.name))?))
+        }
         Ask::List => Done::List(client.all_sources().await?),
         Ask::Show(name) => Done::One(Box::new(client.source(&name).await?)),
         Ask::Remove(name) => {
@@ -215,6 +219,17 @@ async fn ask(client: &Client, ask: Ask) -> Result<Done, CliError> {
             Done::One(Box::new(client.rotate_source(&name, &fields).await?))
         }
     })
+}
+
+/// Who adds a source a second time often has another secret for it.
+fn with_rotation(refused: ClientError, name: &str) -> CliError {
+    let taken = refused.code() == Some(Code::NameTaken);
+    let error = CliError::from(refused);
+    if taken {
+        error.hint(format!("`pullhook sources rotate {name}` gives it another secret"))
+    } else {
+        error
+    }
 }
 
 fn details(source: &Source) -> Vec<String> {
