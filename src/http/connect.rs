@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
@@ -94,12 +96,30 @@ fn join(tried: &[String]) -> String {
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
+/// A connection, and a look at its socket.
+pub(super) struct Connected {
+    pub(super) stream: Box<dyn Stream>,
+    pub(super) look: Look,
+}
+
+/// A second handle on a socket: asks the system itself, at once, whether the other end has closed it. The runtime
+/// may not have heard of that yet.
+#[derive(Debug)]
+pub(super) struct Look(socket2::Socket);
+
+impl Look {
+    /// Whether the other end neither closed nor sent anything.
+    pub(super) fn is_quiet(&self) -> bool {
+        matches!(self.0.peek(&mut [MaybeUninit::uninit()]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
 /// Connects, each address in turn.
 pub(super) async fn connect(
     to: &Endpoint,
     allow_remote: bool,
     limit: Duration,
-) -> Result<Box<dyn Stream>, ConnectError> {
+) -> Result<Connected, ConnectError> {
     match to {
         Endpoint::Unix(path) => connect_unix(path, limit).await,
         Endpoint::Tcp { host, port, .. } => {
@@ -141,13 +161,16 @@ async fn look_up(host: &str, port: u16, limit: Duration) -> Vec<SocketAddr> {
     }
 }
 
-async fn connect_tcp(addresses: &[SocketAddr], limit: Duration) -> Result<Box<dyn Stream>, ConnectError> {
+async fn connect_tcp(addresses: &[SocketAddr], limit: Duration) -> Result<Connected, ConnectError> {
     let mut failure = None;
     for address in addresses {
         match tokio::time::timeout(limit, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 let _without = stream.set_nodelay(true);
-                return Ok(Box::new(stream));
+                match SockRef::from(&stream).try_clone() {
+                    Ok(look) => return Ok(Connected { stream: Box::new(stream), look: Look(look) }),
+                    Err(error) => failure = Some(error.to_string()),
+                }
             }
             Ok(Err(error)) if no_listener(*address, &error) => {}
             Ok(Err(error)) => failure = Some(error.to_string()),
@@ -173,10 +196,13 @@ fn no_listener(address: SocketAddr, error: &io::Error) -> bool {
 }
 
 #[cfg(unix)]
-async fn connect_unix(path: &std::path::Path, limit: Duration) -> Result<Box<dyn Stream>, ConnectError> {
+async fn connect_unix(path: &std::path::Path, limit: Duration) -> Result<Connected, ConnectError> {
     let tried = vec![path.display().to_string()];
     match tokio::time::timeout(limit, tokio::net::UnixStream::connect(path)).await {
-        Ok(Ok(stream)) => Ok(Box::new(stream)),
+        Ok(Ok(stream)) => match SockRef::from(&stream).try_clone() {
+            Ok(look) => Ok(Connected { stream: Box::new(stream), look: Look(look) }),
+            Err(error) => Err(ConnectError::Failed { tried, why: error.to_string() }),
+        },
         Ok(Err(error))
             if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) =>
         {
@@ -191,7 +217,7 @@ async fn connect_unix(path: &std::path::Path, limit: Duration) -> Result<Box<dyn
 
 #[cfg(not(unix))]
 #[expect(clippy::unused_async, reason = "the same shape as on Unix")]
-async fn connect_unix(path: &std::path::Path, _limit: Duration) -> Result<Box<dyn Stream>, ConnectError> {
+async fn connect_unix(path: &std::path::Path, _limit: Duration) -> Result<Connected, ConnectError> {
     let tried = vec![path.display().to_string()];
     Err(ConnectError::Failed { tried, why: "this system has no Unix sockets".to_owned() })
 }

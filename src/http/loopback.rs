@@ -18,7 +18,7 @@ use rustls::pki_types::ServerName;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
-use super::connect::{self, ConnectError, Endpoint, Stream};
+use super::connect::{self, ConnectError, Connected, Endpoint, Look, Stream};
 use super::relay::HttpError;
 use super::tls;
 
@@ -116,7 +116,13 @@ struct Idle {
 }
 
 #[derive(Debug)]
-enum Connection {
+struct Connection {
+    sender: Sender,
+    look: Look,
+}
+
+#[derive(Debug)]
+enum Sender {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
@@ -139,7 +145,7 @@ impl Loopback {
         // Also where it is 0: an app that reads a body must not have to guess that there is none.
         request.headers_mut().insert(header::CONTENT_LENGTH, length);
         while let Some(mut connection) = self.take_idle(to) {
-            match connection.send(to, request).await {
+            match connection.sender.send(to, request).await {
                 Ok(response) => return Ok(self.finish(to, connection, response).await),
                 Err((error, None)) => return Err(error),
                 // It ended while it was idle, and nothing was sent: that is no try.
@@ -147,18 +153,18 @@ impl Loopback {
             }
         }
         let mut connection = self.open(to).await?;
-        let response = connection.send(to, request).await.map_err(|(error, _)| error)?;
+        let response = connection.sender.send(to, request).await.map_err(|(error, _)| error)?;
         Ok(self.finish(to, connection, response).await)
     }
 
     /// Whether something listens: connects, and keeps the connection for the next request.
     pub async fn probe(&self, to: &Endpoint) -> Result<(), ConnectError> {
-        let stream = self.connect(to).await?;
+        let Connected { stream, look } = self.connect(to).await?;
         if matches!(to, Endpoint::Tcp { tls: true, .. }) {
             return Ok(());
         }
-        if let Ok(connection) = Connection::http1(stream).await {
-            self.put_idle(to, connection);
+        if let Ok(sender) = Sender::http1(stream).await {
+            self.put_idle(to, Connection { sender, look });
         }
         Ok(())
     }
@@ -179,25 +185,35 @@ impl Loopback {
         self.idle().connections.clear();
     }
 
-    async fn connect(&self, to: &Endpoint) -> Result<Box<dyn Stream>, ConnectError> {
+    async fn connect(&self, to: &Endpoint) -> Result<Connected, ConnectError> {
         connect::connect(to, self.0.settings.allow_remote, self.0.settings.connect).await
     }
 
     async fn open(&self, to: &Endpoint) -> Result<Connection, SendError> {
-        let stream = self.connect(to).await?;
-        let Endpoint::Tcp { tls: true, host, .. } = to else {
-            return Connection::http1(stream).await;
+        let Connected { stream, look } = self.connect(to).await?;
+        let sender = match to {
+            Endpoint::Tcp { tls: true, host, .. } => self.encrypted(to, host, stream).await?,
+            _ => Sender::http1(stream).await?,
         };
+        Ok(Connection { sender, look })
+    }
+
+    async fn encrypted(
+        &self,
+        to: &Endpoint,
+        host: &str,
+        stream: Box<dyn Stream>,
+    ) -> Result<Sender, SendError> {
         let failed = |why: String, certificate| SendError::Tls { to: to.to_string(), why, certificate };
-        let name = ServerName::try_from(host.clone()).map_err(|error| failed(error.to_string(), false))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(error.to_string(), false))?;
         let connector = self.tls().await.map_err(|error| SendError::Settings(error.to_string()))?;
         let stream = connector.connect(name, stream).await.map_err(|error| {
             let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
             failed(error.to_string(), matches!(cause, Some(rustls::Error::InvalidCertificate(_))))
         })?;
         match stream.get_ref().1.alpn_protocol() {
-            Some(b"h2") => Connection::http2(stream).await,
-            _ => Connection::http1(stream).await,
+            Some(b"h2") => Sender::http2(stream).await,
+            _ => Sender::http1(stream).await,
         }
     }
 
@@ -290,6 +306,13 @@ async fn reap(inner: std::sync::Weak<Inner>) {
 }
 
 impl Connection {
+    /// Whether it can be used again: what the app has closed by now would cost the request that is sent over it.
+    fn is_usable(&self) -> bool {
+        !self.sender.is_closed() && self.look.is_quiet()
+    }
+}
+
+impl Sender {
     async fn http1<S>(stream: S) -> Result<Self, SendError>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
@@ -310,10 +333,10 @@ impl Connection {
         Ok(Self::Http2(sender))
     }
 
-    fn is_usable(&self) -> bool {
+    fn is_closed(&self) -> bool {
         match self {
-            Self::Http1(sender) => !sender.is_closed(),
-            Self::Http2(sender) => !sender.is_closed(),
+            Self::Http1(sender) => sender.is_closed(),
+            Self::Http2(sender) => sender.is_closed(),
         }
     }
 
@@ -375,4 +398,58 @@ fn exchange(error: &hyper::Error) -> SendError {
         text = format!("{text}: {cause}");
     }
     SendError::Exchange(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    /// Answers one request, and closes the connection when it is told to.
+    fn app(listener: TcpListener, close: mpsc::Receiver<()>) -> std::thread::JoinHandle<()> {
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut seen = Vec::new();
+            while !seen.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                seen.push(byte[0]);
+            }
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+            close.recv().unwrap();
+        })
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_closed_a_moment_ago_is_not_used_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = Endpoint::Tcp {
+            tls: false,
+            host: "127.0.0.1".to_owned(),
+            port: listener.local_addr().unwrap().port(),
+        };
+        let loopback = Loopback::new(LoopbackSettings {
+            allow_remote: false,
+            skip_verify: false,
+            ca: None,
+            keep_alive: Duration::from_secs(60),
+            connect: Duration::from_secs(10),
+        });
+        for _ in 0..20 {
+            let (close, told) = mpsc::channel();
+            let app = app(listener.try_clone().unwrap(), told);
+            let outgoing = Outgoing {
+                method: Method::POST,
+                target: Uri::from_static("/"),
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+            };
+            assert_eq!(loopback.send(&to, outgoing).await.unwrap().status, StatusCode::NO_CONTENT);
+            // Without giving the runtime a chance to hear of the end.
+            close.send(()).unwrap();
+            app.join().unwrap();
+        }
+    }
 }
