@@ -18,6 +18,9 @@ pub enum Topic {
     Sources,
     /// Deliveries of this environment's listeners changed.
     Environment(String),
+    /// Something of this listener was handed out or given back. Only this process hears of it: who waits for a number
+    /// to change is seldom and near, a hand-out is often.
+    Listener(String),
 }
 
 impl Topic {
@@ -27,6 +30,7 @@ impl Topic {
             Self::Arrived => "arrived".to_owned(),
             Self::Sources => "sources".to_owned(),
             Self::Environment(id) => format!("environment:{id}"),
+            Self::Listener(id) => format!("listener:{id}"),
         }
     }
 
@@ -35,7 +39,11 @@ impl Topic {
         match text {
             "arrived" => Some(Self::Arrived),
             "sources" => Some(Self::Sources),
-            _ => text.strip_prefix("environment:").map(|id| Self::Environment(id.to_owned())),
+            _ => match text.split_once(':')? {
+                ("environment", id) => Some(Self::Environment(id.to_owned())),
+                ("listener", id) => Some(Self::Listener(id.to_owned())),
+                _ => None,
+            },
         }
     }
 }
@@ -106,9 +114,11 @@ mod tests {
 
     #[test]
     fn topics_travel_as_text() {
-        for topic in [Topic::Arrived, Topic::Sources, Topic::Environment("env_1".into())] {
+        let (environment, listener) = (Topic::Environment("env_1".into()), Topic::Listener("whlis_1".into()));
+        for topic in [Topic::Arrived, Topic::Sources, environment, listener] {
             assert_eq!(Topic::parse(&topic.text()), Some(topic));
         }
         assert_eq!(Topic::parse("weather"), None);
+        assert_eq!(Topic::parse("weather:sunny"), None);
     }
 }

@@ -20,7 +20,7 @@ use crate::protocol::error::Code;
 use crate::protocol::sources::Accepted;
 use crate::signature::{self, Facts};
 use crate::store::events::{Dedupe, NewEvent};
-use crate::store::{Durability, events};
+use crate::store::{Durability, StoreError, events};
 
 /// The path before a source's slug.
 const PREFIX: &str = "/api/webhooks/";
@@ -35,7 +35,7 @@ const PROBES: [Method; 2] = [Method::GET, Method::HEAD];
 pub(super) async fn take(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let (slug, path) = split(&parts.uri);
-    let live = shared.live_source(slug).await.map_err(|error| Failure::not_taken(&error))?;
+    let live = in_time(&shared, shared.live_source(slug)).await?;
     let live = live.filter(|live| live.row.enabled);
     let Some(live) = live else {
         return Err(Failure::new(Code::NotFound, "no source has this address"));
@@ -58,14 +58,25 @@ pub(super) async fn take(State(shared): State<Arc<Shared>>, request: Request) ->
     let event = new_event(&shared, &live, &parts, path, headers, facts, body);
     let environment = live.row.environment_id.as_str();
     let append = move |tx: &mut dyn crate::store::tx::Tx| events::append(tx, &event);
-    let appended = shared.store.write_together(environment, Durability::Promised, append).await;
-    let appended = appended.map_err(|error| Failure::not_taken(&error))?;
+    let append = shared.store.write_together(environment, Durability::Promised, append);
+    let appended = in_time(&shared, append).await?;
     let receipt = Accepted {
         status: "accepted".to_owned(),
         event_id: appended.event_id,
         duplicate: appended.duplicate,
     };
     Ok((StatusCode::ACCEPTED, axum::Json(receipt)).into_response())
+}
+
+/// What the store says, unless it fails or hangs.
+async fn in_time<T>(
+    shared: &Shared,
+    asked: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(shared.settings.answer_deadline, asked).await {
+        Ok(answer) => answer.map_err(|error| Failure::not_taken(&error)),
+        Err(_) => Err(Failure::stuck()),
+    }
 }
 
 /// The slug, and the path below it.

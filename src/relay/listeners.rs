@@ -152,6 +152,7 @@ impl Shared {
     ) -> Result<wire::Poll, Failure> {
         // Register, then look: what arrives between the two is not missed.
         let mut news = self.store.wake().subscribe(Topic::Environment(access.environment.id.clone()));
+        let mut hand_outs = self.store.wake().subscribe(Topic::Listener(id.to_owned()));
         let mut keys = self.watch_keys();
         let deadline = self.clock.now() + ask.wait;
         let limit = ask.limit;
@@ -172,6 +173,7 @@ impl Shared {
                 // Nothing is handed out to a key that was revoked while its poll waited.
                 () = keys.changed() => self.check_key(access).await?,
                 () = news.changed() => {}
+                () = hand_outs.changed(), if limit == 0 => {}
                 () = self.clock.sleep_until(look) => {}
                 () = self.stop.cancelled() => return Ok(answer(polled, lease)),
             }
@@ -207,10 +209,14 @@ impl Shared {
             max_hand_outs: limits::MAX_HAND_OUTS,
             max_bytes: limits::MAX_POLL_BYTES as u64,
         };
-        let ids = self.ids.clone();
+        let (ids, gives_back) = (self.ids.clone(), poll.holding.is_some());
         let polled: Result<_, StoreError> =
             self.store.write(durability, move |tx| claims::poll(tx, &poll, &ids)).await;
-        polled?.map(|polled| (polled, lease_expires_at)).ok_or_else(gone)
+        let polled = polled?.ok_or_else(gone)?;
+        if gives_back || !polled.claimed.deliveries.is_empty() {
+            self.store.wake().tell(&Topic::Listener(id.to_owned()));
+        }
+        Ok((polled, lease_expires_at))
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Settings {
     pub body_stall: Duration,
     /// How long a whole body may take.
     pub body_deadline: Duration,
+    /// How long an API request may take, and the store over a webhook: one that hangs is one that can't be used.
+    pub answer_deadline: Duration,
 }
 
 impl Default for Settings {
@@ -54,6 +56,7 @@ impl Default for Settings {
             fallback_poll: Duration::from_secs(60),
             body_stall: Duration::from_secs(10),
             body_deadline: Duration::from_secs(120),
+            answer_deadline: Duration::from_secs(29),
         }
     }
 }

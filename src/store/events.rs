@@ -131,13 +131,15 @@ enum Earlier {
 
 fn find_repeated(tx: &mut dyn Tx, new: &NewEvent, provider_id: &str) -> Result<Earlier, StoreError> {
     // The plus keeps SQLite from the index over time, which would walk the whole window for each event.
-    let sql = "SELECT e.position, e.id, c.body FROM events e JOIN event_contents c ON c.event = e.position
+    let sql = "SELECT e.position, e.id, CASE WHEN c.body = ?5 THEN 1 ELSE 0 END
+        FROM events e JOIN event_contents c ON c.event = e.position
         WHERE e.environment_id = ?1 AND e.source = ?2 AND e.provider_event_id = ?3 AND +e.created_at >= ?4
         ORDER BY e.position";
-    let rows = tx.query(sql, args![&new.environment_id, &new.source, provider_id, new.dedupe.since])?;
+    let since = new.dedupe.since;
+    let rows = tx.query(sql, args![&new.environment_id, &new.source, provider_id, since, &new.body])?;
     let mut found = Earlier::None;
     for mut row in rows {
-        if row.take::<Vec<u8>>(2)? == new.body {
+        if row.take(2)? {
             return Ok(Earlier::Same { position: row.take(0)?, id: row.take(1)? });
         }
         found = Earlier::Different;

@@ -267,7 +267,7 @@ fn body_routes() -> [(Method, &'static str); 9] {
 }
 
 /// Everything that a restricted key needs a permission for.
-const GUARDED: [(&str, &str, &str); 14] = [
+const GUARDED: [(&str, &str, &str); 17] = [
     ("GET", "/v1/webhook_listeners", "webhook:read"),
     ("GET", "/v1/webhook_listeners/x", "webhook:read"),
     ("POST", "/v1/webhook_listeners", "webhook:update"),
@@ -279,7 +279,10 @@ const GUARDED: [(&str, &str, &str); 14] = [
     ("POST", "/v1/events/replay", "event:create"),
     ("POST", "/v1/webhook_events/test", "event:create"),
     ("GET", "/v1/sources", "source:read"),
+    ("GET", "/v1/sources/x", "source:read"),
     ("POST", "/v1/sources", "source:update"),
+    ("PATCH", "/v1/sources/x", "source:update"),
+    ("DELETE", "/v1/sources/x", "source:update"),
     ("POST", "/v1/sources/x/rotate", "source:update"),
     ("POST", "/v1/sources/x/sign", "source:update"),
 ];

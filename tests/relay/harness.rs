@@ -120,6 +120,21 @@ impl TestRelay {
         self.relay.store().write(pullhook::store::Durability::Promised, run).await.unwrap();
     }
 
+    /// Keeps every thread that writes busy until the answer is dropped.
+    pub fn block_the_writers(&self) -> std::sync::mpsc::Sender<()> {
+        let (gate, closed) = std::sync::mpsc::channel::<()>();
+        let closed = Arc::new(std::sync::Mutex::new(closed));
+        for _ in 0..16 {
+            let (store, closed) = (self.relay.store().clone(), Arc::clone(&closed));
+            let wait = move |_: &mut dyn pullhook::store::tx::Tx| {
+                let _ = closed.lock().unwrap().recv();
+                Ok(())
+            };
+            tokio::spawn(async move { store.write(pullhook::store::Durability::Relaxed, wait).await });
+        }
+        gate
+    }
+
     /// As after any change of a source: the next webhook has to ask the store.
     pub fn forget_sources(&self) {
         self.relay.store().wake().tell(&pullhook::wake::Topic::Sources);

@@ -13,6 +13,7 @@
 mod answer;
 mod bodies;
 mod common;
+mod dispatch;
 mod events;
 mod fields;
 mod harness;

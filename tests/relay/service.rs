@@ -60,6 +60,26 @@ on_both_engines!(the_document_names_every_route_and_all_that_it_refers_to, async
     assert_eq!(document["components"]["securitySchemes"]["key"]["scheme"], "bearer");
 });
 
+on_both_engines!(what_is_too_old_is_purged_in_rounds, async |relay: TestRelay| {
+    relay.source("raw", "none").await;
+    let listener = relay.open(json!({})).await;
+    let event = relay.ingest("raw", b"{}").await;
+    let delivery = relay.poll(&listener, json!({})).await["deliveries"][0].clone();
+    relay.poll(&listener, json!({ "acks": [crate::harness::ack(&delivery)] })).await;
+    event_with_key(&relay).await;
+    relay.advance(Duration::from_secs(30 * 86_400));
+    // The listener, and the idempotency key.
+    assert_eq!(relay.relay.purge().await.unwrap(), 2);
+    assert_eq!(relay.trail().await.len(), 2);
+    relay.advance(Duration::from_millis(1));
+    // Two events, a log line, an audit event; what has no receiver any more was dispatched all the same.
+    relay.dispatch().await;
+    assert_eq!(relay.relay.purge().await.unwrap(), 4);
+    assert_eq!(relay.relay.purge().await.unwrap(), 0);
+    assert_eq!(relay.trail().await, []);
+    relay.get(&format!("/v1/events/{event}")).await.refused(Code::NotFound);
+});
+
 on_both_engines!(a_restart_keeps_events_listeners_and_leases, async |relay: TestRelay| {
     relay.source("raw", "none").await;
     let listener = relay.open(json!({})).await;
@@ -167,6 +187,10 @@ const SMALL: &str = r#"{"type":"a","data":{}}"#;
 
 async fn event(relay: &TestRelay, body: &str, key: &str) -> Answer {
     relay.send(Method::POST, "/v1/events", &[JSON[0], ("idempotency-key", key)], body.to_owned()).await
+}
+
+async fn event_with_key(relay: &TestRelay) {
+    event(relay, SMALL, "old").await.expect(202);
 }
 
 fn silent() -> Body {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use pullhook::protocol::error::Code;
 use pullhook::relay::Settings;
-use pullhook::wake::Topic;
 use serde_json::json;
 
 use crate::harness::{Parked, TestRelay, ack, event_ids, held};
@@ -172,7 +171,6 @@ on_both_engines!(
         // One waits already: that alone is no news, its hand-out is.
         let gate = relay.park(&listener, json!({ "limit": 0 })).await;
         relay.poll(&listener, json!({})).await;
-        relay.relay.store().wake().tell(&Topic::Environment(relay.environment.id.clone()));
         assert_eq!(gate.answer().await.expect(200)["waiting"], 0);
         // A lease that ends makes one more.
         let gate = relay.park(&listener, json!({ "limit": 0, WAIT: 25_000 })).await;

@@ -80,6 +80,12 @@ impl Failure {
         Self::unavailable()
     }
 
+    /// The store didn't answer in time; what it was asked for may still happen.
+    pub(crate) fn stuck() -> Self {
+        tracing::error!("the store hangs: a request was given up");
+        Self::unavailable()
+    }
+
     /// The store can't be used now.
     pub(crate) fn unavailable() -> Self {
         let text = "the relay's store can't be used now; try again shortly";

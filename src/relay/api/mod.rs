@@ -104,13 +104,17 @@ async fn every_api_request(
 ) -> Result<Response, Failure> {
     shared.settings.check_host(request.headers())?;
     let (name, version) = version(request.headers())?;
-    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let mut response = match shared.access(header).await {
-        Ok(access) => {
-            request.extensions_mut().insert(Caller { access, version });
-            next.run(request).await
-        }
-        Err(failure) => failure.into_response(),
+    let header = request.headers().get(header::AUTHORIZATION);
+    let header = header.and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let answer = async {
+        let access = shared.access(header.as_deref()).await?;
+        request.extensions_mut().insert(Caller { access, version });
+        Ok::<_, Failure>(next.run(request).await)
+    };
+    let mut response = match tokio::time::timeout(shared.settings.answer_deadline, answer).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(failure)) => failure.into_response(),
+        Err(_) => Failure::stuck().into_response(),
     };
     response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(version));
     Ok(response)
