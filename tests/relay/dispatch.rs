@@ -1,10 +1,9 @@
 //! The dispatcher: serial and in order within a stream, again and again where it fails, once where it was done.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pullhook::relay::{Relay, Settings};
+use pullhook::relay::Settings;
 use serde_json::{Value, json};
 
 use crate::harness::{Engine, Peer, TestRelay, event_ids};
@@ -90,7 +89,11 @@ on_both_engines!(a_failed_head_holds_its_stream_and_no_other, async |relay: Test
     ];
     let well = relay.webhook("well", &[], "flows").await.accepted();
     assert_eq!(relay.tick().await, (1, 1, 0));
-    assert_eq!(event_ids(&relay.poll(&listener, json!({})).await), [well]);
+    let polled = relay.poll(&listener, json!({})).await;
+    assert_eq!(event_ids(&polled), [well]);
+    relay
+        .poll(&listener, json!({ "acks": [crate::harness::ack(&polled["deliveries"][0])], "limit": 0 }))
+        .await;
     // Half of the delay is fixed: before that nothing is tried. All of it is 2 s at first.
     relay.advance(Duration::from_millis(999));
     assert_eq!(relay.tick().await, (0, 0, 1));
@@ -120,8 +123,7 @@ on_both_engines!(a_failed_head_holds_its_stream_across_a_restart, async |relay: 
         relay.webhook("sick", &[], "behind").await.accepted(),
     ];
     assert_eq!(relay.tick().await, (0, 1, 0));
-    let clock = Arc::new(relay.clock.clone());
-    let again = Relay::builder(relay.store.url.clone()).clock(clock).build().await.unwrap();
+    let again = relay.beside(Settings::default()).await.relay;
     let report = again.tick().await.unwrap();
     assert_eq!((report.dispatched, report.failed), (0, 1));
     relay.cure().await;
@@ -150,9 +152,7 @@ on_both_engines!(a_fan_out_that_is_repeated_makes_nothing_twice, async |relay: T
 #[tokio::test]
 async fn two_dispatchers_on_one_database_do_it_once_and_in_order() {
     let Some(relay) = TestRelay::with(Engine::Postgres, Settings::default()).await else { return };
-    let clock = Arc::new(relay.clock.clone());
-    let other = Relay::builder(relay.store.url.clone()).clock(clock).build().await.unwrap();
-    let other = Peer { relay: other, key: relay.key.clone() };
+    let other = relay.beside(Settings::default()).await;
     relay.source("raw", "none").await;
     let listener = relay.open(json!({})).await;
     let here = join_all((0..150).map(|_| relay.webhook("raw", &[], "x")));

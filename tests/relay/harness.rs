@@ -77,8 +77,10 @@ impl TestRelay {
         self.clock.now()
     }
 
-    pub fn engine(&self) -> Engine {
-        if self.relay.store().engine() == "sqlite" { Engine::Sqlite } else { Engine::Postgres }
+    /// Another relay on the same store, with the same clock and other settings.
+    pub async fn beside(&self, settings: Settings) -> Peer {
+        let relay = Relay::builder(self.store.url.clone()).clock(Arc::new(self.clock.clone()));
+        Peer { relay: relay.settings(settings).build().await.unwrap(), key: self.key.clone() }
     }
 
     /// Someone of another environment of the same relay.
@@ -118,21 +120,6 @@ impl TestRelay {
         let sql = sql.to_owned();
         let run = move |tx: &mut dyn pullhook::store::tx::Tx| tx.query(&sql, &[]).map(drop);
         self.relay.store().write(pullhook::store::Durability::Promised, run).await.unwrap();
-    }
-
-    /// Keeps every thread that writes busy until the answer is dropped.
-    pub fn block_the_writers(&self) -> std::sync::mpsc::Sender<()> {
-        let (gate, closed) = std::sync::mpsc::channel::<()>();
-        let closed = Arc::new(std::sync::Mutex::new(closed));
-        for _ in 0..16 {
-            let (store, closed) = (self.relay.store().clone(), Arc::clone(&closed));
-            let wait = move |_: &mut dyn pullhook::store::tx::Tx| {
-                let _ = closed.lock().unwrap().recv();
-                Ok(())
-            };
-            tokio::spawn(async move { store.write(pullhook::store::Durability::Relaxed, wait).await });
-        }
-        gate
     }
 
     /// As after any change of a source: the next webhook has to ask the store.
@@ -175,6 +162,32 @@ impl Drop for Parked {
 }
 
 impl Peer {
+    pub fn engine(&self) -> Engine {
+        if self.relay.store().engine() == "sqlite" { Engine::Sqlite } else { Engine::Postgres }
+    }
+
+    /// Keeps every thread that writes busy until the answer is dropped.
+    pub async fn block_the_writers(&self) -> std::sync::mpsc::Sender<()> {
+        let (gate, closed) = std::sync::mpsc::channel::<()>();
+        let closed = Arc::new(std::sync::Mutex::new(closed));
+        let writers = if self.engine() == Engine::Sqlite { 1 } else { 3 };
+        for _ in 0..writers {
+            let (store, closed) = (self.relay.store().clone(), Arc::clone(&closed));
+            let (begun, begins) = std::sync::mpsc::channel();
+            let wait = move |_: &mut dyn pullhook::store::tx::Tx| {
+                begun.send(()).unwrap();
+                let _ = closed.lock().unwrap().recv();
+                Ok(())
+            };
+            tokio::spawn(async move { store.write(pullhook::store::Durability::Relaxed, wait).await });
+            // One after the other: together they would share one thread's commit.
+            while begins.try_recv().is_err() {
+                tokio::task::yield_now().await;
+            }
+        }
+        gate
+    }
+
     /// Any request, with the key unless headers name another.
     pub async fn send(
         &self,

@@ -208,25 +208,23 @@ on_both_engines!(a_secret_that_cant_be_opened_is_a_503_too, async |relay: TestRe
     assert_eq!(answer.header("retry-after"), "5");
 });
 
-on_both_engines!(
-    a_store_that_hangs_is_a_503_in_time,
-    Settings { answer_deadline: std::time::Duration::from_millis(100), ..Settings::default() },
-    async |relay: TestRelay| {
-        relay.source("raw", "none").await;
-        let gate = relay.block_the_writers();
-        for answer in [
-            relay.webhook("raw", &[], B1).await,
-            relay.post("/v1/events", json!({ "type": "a", "data": {} })).await,
-            relay.post("/v1/webhook_listeners", json!({})).await,
-            relay.get("/readyz").await,
-        ] {
-            answer.refused(Code::Unavailable);
-            assert_eq!(answer.header("retry-after"), "5");
-        }
-        drop(gate);
-        relay.webhook("raw", &[], B1).await.accepted();
+on_both_engines!(a_store_that_hangs_is_a_503_in_time, async |relay: TestRelay| {
+    relay.source("raw", "none").await;
+    let deadline = std::time::Duration::from_millis(50);
+    let hasty = relay.beside(Settings { answer_deadline: deadline, ..Settings::default() }).await;
+    let gate = hasty.block_the_writers().await;
+    for answer in [
+        hasty.webhook("raw", &[], B1).await,
+        hasty.post("/v1/events", json!({ "type": "a", "data": {} })).await,
+        hasty.post("/v1/webhook_listeners", json!({})).await,
+        hasty.get("/readyz").await,
+    ] {
+        answer.refused(Code::Unavailable);
+        assert_eq!(answer.header("retry-after"), "5");
     }
-);
+    drop(gate);
+    relay.webhook("raw", &[], B1).await.accepted();
+});
 
 #[tokio::test]
 async fn a_full_disk_is_a_503_until_there_is_room() {

@@ -1,18 +1,17 @@
 //! `/healthz`, `/readyz`, `/openapi.json`; the table of codes; what a restart keeps.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use futures_util::stream;
 use http::Method;
 use pullhook::protocol::error::Code;
-use pullhook::relay::{Relay, Settings};
+use pullhook::relay::Settings;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::harness::{B1, Engine, JSON, Peer, TestRelay, event_ids};
+use crate::harness::{B1, Engine, JSON, TestRelay, event_ids};
 use crate::on_both_engines;
 
 on_both_engines!(
@@ -86,9 +85,7 @@ on_both_engines!(a_restart_keeps_events_listeners_and_leases, async |relay: Test
     let first = relay.ingest("raw", b"1").await;
     let leased = relay.poll(&listener, json!({})).await["deliveries"][0].clone();
     let second = relay.webhook("raw", &[], "2").await.accepted();
-    let again =
-        Relay::builder(relay.store.url.clone()).clock(Arc::new(relay.clock.clone())).build().await.unwrap();
-    let again = Peer { relay: again, key: relay.key.clone() };
+    let again = relay.beside(Settings::default()).await;
     again.dispatch().await;
     let polled = again.poll(&listener, json!({ "acks": [crate::harness::ack(&leased)] })).await;
     assert_eq!((&polled["acknowledged"], event_ids(&polled)), (&json!(1), vec![second]));

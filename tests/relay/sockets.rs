@@ -1,7 +1,6 @@
 //! The relay over real sockets: bodies of every size, clients that hang up, its end, two of them on one database.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -237,9 +236,7 @@ async fn a_client_that_hangs_up_takes_nothing_along() {
 async fn two() -> Option<(TestRelay, Server, Server)> {
     let settings = Settings { fallback_poll: Duration::from_secs(60), ..Settings::default() };
     let relay = TestRelay::with(Engine::Postgres, settings.clone()).await?;
-    let clock = Arc::new(relay.clock.clone());
-    let other =
-        Relay::builder(relay.store.url.clone()).clock(clock).settings(settings).build().await.unwrap();
+    let other = relay.beside(settings).await.relay;
     let (one, two) = (Server::start(&relay.relay, &relay.key).await, Server::start(&other, &relay.key).await);
     Some((relay, one, two))
 }
