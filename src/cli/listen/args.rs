@@ -25,8 +25,9 @@ pub struct ListenArgs {
     /// Same as `--forward-to`
     #[arg(conflicts_with = "forward_to")]
     pub target: Option<String>,
-    /// 3000, :3000/path, host:port/path, a URL, [::1]:3000 or unix:/app.sock:/path; none = print only
-    #[arg(short, long, value_name = "TARGET", help_heading = TO)]
+    /// Where to POST to. What `--help` says stands below: in a doc comment its brackets would be a link.
+    #[arg(short, long, value_name = "TARGET", help_heading = TO, long_help = None,
+        help = "3000, :3000/path, host:port/path, a URL, [::1]:3000 or unix:/app.sock:/path; none = print only")]
     pub forward_to: Option<String>,
     /// Send some events elsewhere: source:github=3000/gh, type:invoice.*=:4000/billing; the first match wins
     #[arg(long, value_name = "PATTERN=TARGET", help_heading = TO)]
