@@ -18,6 +18,11 @@ const READERS: usize = 2;
 /// moving them makes the commit that does it wait for the disk twice.
 const CHECKPOINT_PAGES: i64 = 4000;
 
+/// How often, and after which pause, a file that another one is switching to the write-ahead log is asked again: 5 s
+/// in all, as long as SQLite waits for any other lock here.
+const SWITCH_TRIES: u32 = 250;
+const SWITCH_PAUSE: Duration = Duration::from_millis(20);
+
 pub(super) fn open(path: &Path, wake: Wake) -> Result<Store, StoreError> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists()) {
         let text = format!("the folder {} does not exist", parent.display());
@@ -75,9 +80,7 @@ impl Writer {
     fn open(path: PathBuf, wake: Wake) -> Result<Self, StoreError> {
         let connection = Connection::open(&path).map_err(broken)?;
         configure(&connection)?;
-        let mode: String = connection
-            .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
-            .map_err(broken)?;
+        let mode = use_write_ahead_log(&connection)?;
         if !mode.eq_ignore_ascii_case("wal") {
             return Err(StoreError::Unavailable(format!("no write-ahead log at {}", path.display())));
         }
@@ -169,6 +172,24 @@ impl Writer {
             Err(error) => tracing::error!(%error, "the store can't be opened"),
         }
         cause
+    }
+}
+
+/// Asks for the write-ahead log; the mode that the file has then. Of several that open a fresh file at once, one
+/// switches it and SQLite refuses the others without its usual patience: so the patience is here.
+fn use_write_ahead_log(connection: &Connection) -> Result<String, StoreError> {
+    let mut tries = 0;
+    loop {
+        let asked = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
+        match asked {
+            Err(error)
+                if tries < SWITCH_TRIES && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
+            {
+                tries += 1;
+                thread::sleep(SWITCH_PAUSE);
+            }
+            asked => return asked.map_err(broken),
+        }
     }
 }
 
