@@ -49,10 +49,10 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "relay", schema(value_type = Option<Vec<Vec<String>>>))]
     pub headers: Option<Headers>,
-    /// By id only: the body where it is UTF-8, else empty.
+    /// By id only: the body as text, else empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// By id only: the body where it isn't UTF-8.
+    /// By id only: the body where it isn't UTF-8, or so large that base64 is the shorter form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
     /// By id only: every delivery, oldest first.

@@ -40,6 +40,11 @@ pub const LISTENER_KEPT: Duration = Duration::from_secs(86_400);
 pub const MAX_REQUEST_BYTES: usize = 5_000_000;
 /// An ingested body, in bytes, unless its source says otherwise: 25 MiB.
 pub const DEFAULT_MAX_BODY_BYTES: u64 = 25 << 20;
+/// An ingested body, in bytes, whatever its source says: 64 MiB.
+pub const LARGEST_BODY_BYTES: usize = 64 << 20;
+/// A relay's answer, in bytes, as far as a client reads it: the largest body as base64, and 64 MiB for everything else,
+/// the headers of a full poll above all.
+pub const MAX_ANSWER_BYTES: usize = LARGEST_BODY_BYTES.div_ceil(3) * 4 + (64 << 20);
 /// Items on a page, at most.
 pub const MAX_PAGE: u64 = 100;
 /// Items on a page, unless asked.

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::headers::Headers;
 
+use super::limits;
+
 /// The body of *open*; everything is optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "relay", derive(utoipa::ToSchema))]
@@ -181,12 +183,12 @@ pub struct Delivery {
     pub event_type: String,
     /// Which hand-out this is, from 1.
     pub attempt: u32,
-    /// The body where it is UTF-8, else empty (then `body_base64` holds it).
+    /// The body as text, else empty (then `body_base64` holds it).
     pub body: String,
     /// When the event arrived.
     #[cfg_attr(feature = "relay", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
-    /// Ours: the body where it isn't UTF-8.
+    /// Ours: the body where it isn't UTF-8, or so large that base64 is the shorter form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<String>,
     /// Ours: the headers as they came, `[[name, value], ...]`.
@@ -236,12 +238,25 @@ impl Delivery {
     }
 }
 
-/// Bytes as the wire's pair (`body`, `body_base64`).
+/// Bytes as the wire's pair (`body`, `body_base64`): text where it is one, so that every client can read it. A text that
+/// fills an answer alone goes as base64 where JSON's escapes would make it longer: up to six times its size otherwise.
 pub fn body_fields(bytes: &[u8]) -> (String, Option<String>) {
+    let is_cheap =
+        |text: &str| text.len() <= limits::MAX_POLL_BYTES || escaped_len(text) <= text.len().div_ceil(3) * 4;
     match std::str::from_utf8(bytes) {
-        Ok(text) => (text.to_owned(), None),
-        Err(_) => (String::new(), Some(STANDARD.encode(bytes))),
+        Ok(text) if is_cheap(text) => (text.to_owned(), None),
+        _ => (String::new(), Some(STANDARD.encode(bytes))),
     }
+}
+
+/// How many bytes a text takes within a JSON string.
+fn escaped_len(text: &str) -> usize {
+    let written = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        ..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(written).sum()
 }
 
 #[cfg(test)]
@@ -267,5 +282,31 @@ mod tests {
     fn bytes_that_are_not_utf8_travel_as_base64() {
         let (body, encoded) = body_fields(b"{\"a\":\"\xff\"}");
         assert_eq!((body.as_str(), encoded.as_deref()), ("", Some("eyJhIjoi/yJ9")));
+    }
+
+    #[test]
+    fn escapes_are_counted_as_they_are_written() {
+        let every: String = ('\0'..='\u{100}').chain(['\u{7ff}', '\u{2028}', '\u{10ffff}']).collect();
+        for text in ["", "plain", &every] {
+            assert_eq!(escaped_len(text), serde_json::to_string(text).unwrap().len() - 2, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_large_text_that_escapes_badly_travels_as_base64() {
+        let small = vec![b'\x01'; limits::MAX_POLL_BYTES];
+        assert_eq!(body_fields(&small).1, None);
+        let (large, worst) =
+            (vec![b'x'; limits::MAX_POLL_BYTES + 1], vec![b'\x01'; limits::MAX_POLL_BYTES + 1]);
+        assert_eq!(body_fields(&large).1, None);
+        let (body, encoded) = body_fields(&worst);
+        assert_eq!((body, encoded.map(|text| STANDARD.decode(text).unwrap())), (String::new(), Some(worst)));
+    }
+
+    #[test]
+    fn the_largest_body_fits_into_what_a_client_reads() {
+        let (text, encoded) = body_fields(&vec![b'"'; limits::LARGEST_BODY_BYTES]);
+        let written = escaped_len(&text) + encoded.map_or(0, |text| text.len());
+        assert!(written + (60 << 20) < limits::MAX_ANSWER_BYTES, "{written}");
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn take(State(shared): State<Arc<Shared>>, request: Request) ->
         return Err(Failure::new(Code::MethodNotAllowed, "a webhook comes with POST; nothing was stored")
             .allow("GET, HEAD, POST, PUT, PATCH"));
     }
-    let limit = live.row.max_body_bytes;
+    let limit = live.row.max_body_bytes.min(shared.settings.max_body_bytes);
     let body = read_body(&shared, &parts.headers, body, limit).await?;
     let headers = Headers::from(&parts.headers);
     verify(&shared, &live, &parts, &headers, &body)?;
@@ -152,7 +152,7 @@ async fn read_body(shared: &Shared, headers: &HeaderMap, body: Body, limit: u64)
 fn too_large(limit: u64) -> Failure {
     Failure::new(
         Code::BodyTooLarge,
-        format!("the body is larger than this source's {limit} bytes; nothing was stored"),
+        format!("the body is larger than the {limit} bytes that are taken here; nothing was stored"),
     )
     .hint("the operator can raise the source's max_body_bytes")
 }

@@ -64,8 +64,8 @@ impl Default for Settings {
 const DAY: Duration = Duration::from_secs(86_400);
 /// The widest signature window of a scheme, in either direction.
 const TOLERANCE: Duration = Duration::from_secs(300);
-/// A body must fit through everything behind the 202, base64 included.
-const LARGEST_BODY: u64 = 1 << 30;
+/// A larger body would not fit through what is behind the 202: the answer that hands it out.
+const LARGEST_BODY: u64 = limits::LARGEST_BODY_BYTES as u64;
 
 impl Settings {
     /// Every contradiction, each naming both settings.
@@ -95,7 +95,7 @@ impl Settings {
         }
         if self.max_body_bytes == 0 || self.max_body_bytes > LARGEST_BODY {
             problems.push(format!(
-                "max_body_bytes ({}) is not between 1 and {LARGEST_BODY}",
+                "max_body_bytes ({}) is not between 1 and {LARGEST_BODY}: a larger body could not be handed out",
                 self.max_body_bytes
             ));
         }
@@ -121,12 +121,14 @@ mod tests {
             dedupe_window: Duration::from_secs(60),
             event_retention: Duration::from_secs(30),
             listener_life: Duration::from_secs(1),
+            max_body_bytes: LARGEST_BODY + 1,
             ..Settings::default()
         };
         let problems = settings.problems();
-        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert_eq!(problems.len(), 4, "{problems:?}");
         assert!(problems[0].contains("dedupe_window") && problems[0].contains("tolerance"));
         assert!(problems[1].contains("event_retention") && problems[1].contains("dedupe_window"));
         assert!(problems[2].contains("listener_life") && problems[2].contains("lease"));
+        assert!(problems[3].starts_with("max_body_bytes (67108865) is not between 1 and 67108864"));
     }
 }

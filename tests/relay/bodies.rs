@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use pullhook::protocol::error::Code;
@@ -88,6 +90,25 @@ on_both_engines!(bytes_that_are_not_utf8_verify_and_survive, async |relay: TestR
     let id = relay.webhook("gh", &[("x-hub-signature-256", signature)], &body[..]).await.accepted();
     let event = relay.event(&id).await;
     assert_eq!((&event["body"], &event["body_base64"]), (&json!(""), &json!("eyJhIjoi/yJ9")));
+});
+
+on_both_engines!(a_large_text_full_of_escapes_travels_as_base64, async |relay: TestRelay| {
+    relay.source("raw", "none").await;
+    let listener = relay.open(json!({})).await;
+    let body = vec![0x01; (4 << 20) + 1];
+    let id = relay.ingest("raw", &body).await;
+    let polled = relay.poll(&listener, json!({})).await;
+    for shown in [&polled["deliveries"][0], &relay.event(&id).await] {
+        assert_eq!(shown["body"], "");
+        assert!(STANDARD.decode(shown["body_base64"].as_str().unwrap()).unwrap() == body);
+    }
+});
+
+on_both_engines!(a_sources_cap_is_never_above_the_relays, async |relay: TestRelay| {
+    relay.source_with("raw", "none", json!({ "max_body_bytes": 10 })).await;
+    let beside = relay.beside(Settings { max_body_bytes: 9, ..Settings::default() }).await;
+    let error = beside.webhook("raw", &[], "0123456789").await.refused(Code::BodyTooLarge);
+    assert!(error["message"].as_str().unwrap().contains("9 bytes"), "{error}");
 });
 
 on_both_engines!(an_event_of_no_recognisable_type_is_unknown_and_untouched, async |relay: TestRelay| {

@@ -15,7 +15,7 @@ use super::{Caller, Id, Json};
 use crate::clock::Timestamp;
 use crate::headers::Headers;
 use crate::protocol::sources as wire;
-use crate::protocol::{Deleted, List};
+use crate::protocol::{Deleted, List, limits};
 use crate::relay::sources::MAX_NAME;
 use crate::relay::{Shared, SourceConfig};
 use crate::secret::Secret;
@@ -34,7 +34,7 @@ fn read_config(fields: &mut Fields<'_>) -> SourceConfig {
         secrets: fields.texts("secrets", MAX_SECRETS, MAX_SECRET).into_iter().map(Secret::new).collect(),
         dedupe: fields.word("dedupe", &["mark", "drop"]),
         dedupe_window_s: fields.integer("dedupe_window_s", 600..=LONGEST_WINDOW_S),
-        max_body_bytes: fields.integer("max_body_bytes", 1..=1 << 30),
+        max_body_bytes: fields.integer("max_body_bytes", 1..=limits::LARGEST_BODY_BYTES as u64),
         public_url: fields.text("public_url", MAX_URL),
     };
     if let Some(text) = &config.public_url
