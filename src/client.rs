@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use reqwest::header::RETRY_AFTER;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,7 @@ use crate::protocol::events::{CreateEvent, Event, EventReplay, ReplayEvents, Tes
 use crate::protocol::listeners::Listener;
 use crate::protocol::sources::{CreateSource, SignRequest, Source, SourceSignature};
 use crate::protocol::{CURRENT_VERSION, Deleted, List, VERSION_HEADER};
+use crate::retry;
 use crate::secret::Secret;
 
 /// Every answer comes in under 30 s; a little more is left for the way.
@@ -294,7 +296,8 @@ impl Client {
     async fn run<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
-        let retry_after = seconds(response.headers().get("retry-after"));
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after = retry_after.and_then(retry::retry_after);
         let body = self.read(response).await?;
         if status.is_success() {
             return serde_json::from_slice(&body).map_err(|error| self.malformed(&error));
@@ -350,10 +353,6 @@ fn root_cause(error: &reqwest::Error) -> String {
         Some(std::io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
         _ => cause.to_string(),
     }
-}
-
-fn seconds(value: Option<&reqwest::header::HeaderValue>) -> Option<Duration> {
-    value?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// A path segment that stays one whatever is in it.

@@ -30,6 +30,18 @@ impl Backoff {
     }
 }
 
+/// The longest wait that is granted to a server that asks for one: a mistake of its must not silence a client.
+pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
+
+/// The wait that a `Retry-After` asks for, as far as it is granted. Only whole seconds count: the header's other form,
+/// a date, is of a clock that may differ from ours.
+pub fn retry_after(text: &str) -> Option<Duration> {
+    let digits = text.trim();
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let seconds = || digits.parse().map_or(LONGEST_RETRY_AFTER, Duration::from_secs);
+    is_number.then(seconds).map(|wanted| wanted.min(LONGEST_RETRY_AFTER))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +54,18 @@ mod tests {
         fn fill(&self, bytes: &mut [u8]) {
             let len = bytes.len();
             bytes.copy_from_slice(&self.0.to_le_bytes()[..len]);
+        }
+    }
+
+    #[test]
+    fn a_server_may_ask_for_minutes_and_not_for_ages() {
+        assert_eq!(retry_after("7"), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after(" 0 "), Some(Duration::ZERO));
+        for ages in ["301", "18446744073709551615", "99999999999999999999999"] {
+            assert_eq!(retry_after(ages), Some(LONGEST_RETRY_AFTER), "{ages}");
+        }
+        for other in ["", "-1", "+1", "1.5", "soon", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+            assert_eq!(retry_after(other), None, "{other}");
         }
     }
 

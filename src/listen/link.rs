@@ -19,6 +19,7 @@ use crate::protocol::error::{ApiError, ErrorBody};
 use crate::protocol::events::Event;
 use crate::protocol::listeners::{Listener, OpenListener, Poll, PollListener};
 use crate::protocol::sources::Source;
+use crate::retry;
 use crate::secret::Secret;
 
 /// The largest answer that is read.
@@ -178,7 +179,8 @@ impl Link {
         let response = timeout(limit, request.send()).await.map_err(|_| late())?;
         let response = response.map_err(|error| LinkError::from(self.told_apart(&error)))?;
         let status = response.status();
-        let retry_after = retry_after(&response);
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after = retry_after.and_then(retry::retry_after);
         let bytes = self.body(response).await?;
         if status.is_success() { Ok(bytes) } else { Err(refused(status, retry_after, &bytes)) }
     }
@@ -251,11 +253,6 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, bytes: &[u8]) -> L
     let (code, message) =
         api.as_ref().map_or_else(Default::default, |api| (api.code.clone(), api.message.clone()));
     LinkError { cause: Cause::Answered { status: status.as_u16(), code, message }, api, retry_after }
-}
-
-fn retry_after(response: &Response) -> Option<Duration> {
-    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
-    text.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// The last text of a chain of errors: the one that names the fact.

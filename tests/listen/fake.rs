@@ -218,7 +218,10 @@ async fn answer(
         _ => (404, error("not_found")),
     };
     shared.changed.notify_waiters();
-    let response = Response::builder().status(status).header("content-type", "application/json");
+    let mut response = Response::builder().status(status).header("content-type", "application/json");
+    if let (400.., Some(wait)) = (status, &shared.state.lock().unwrap().retry_after) {
+        response = response.header("retry-after", wait);
+    }
     Ok(response.body(Full::new(Bytes::from(value.to_string()))).unwrap())
 }
 

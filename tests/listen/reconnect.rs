@@ -226,6 +226,31 @@ async fn errors_of_the_relay_are_waited_out_and_a_revoked_key_ends_it() {
     assert!(told.iter().any(|what| matches!(what, What::Fatal(_))));
 }
 
+#[tokio::test]
+async fn a_relay_that_asks_for_ages_gets_minutes() {
+    let relay = Fake::ours().await;
+    for (asked, limit) in [("18446744073709551615", 300), ("Fri, 31 Dec 9999 23:59:59 GMT", 1)] {
+        let mut running = start(options(&relay.url(), None));
+        running.ready().await;
+        relay.state().retry_after = Some(asked.to_owned());
+        relay
+            .until("the hanging poll", |state| state.polls.last().is_some_and(|poll| poll["wait_ms"] != 0))
+            .await;
+        relay.fault(Fault::Answer(503, error("unavailable")));
+        relay.publish("a.b", b"1");
+        let next = running
+            .until("reconnecting", |what| match what {
+                What::Reconnecting { next, .. } => Some(*next),
+                _ => None,
+            })
+            .await;
+        assert!(next <= Duration::from_secs(limit), "{asked}: {next:?}");
+        running.handle.stop_now();
+        running.end().await;
+        relay.state().polls.clear();
+    }
+}
+
 #[derive(Debug)]
 struct Moves(Mutex<Option<url::Url>>);
 

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use pullhook::clock::Timestamp;
+use pullhook::protocol::limits;
 use serde_json::{Value, json};
 
 use super::Fault;
@@ -14,8 +16,13 @@ pub(crate) struct Manners {
     pub ext: bool,
     /// Whether it takes `limit: 0`.
     pub idle_polls: bool,
-    /// For how long a delivery is leased.
+    /// For how long a delivery is leased, it says; a test ends leases itself.
     pub lease: Duration,
+}
+
+/// Its clock stands still, in another time than ours.
+fn polled_at() -> Timestamp {
+    Timestamp::from_millis(1_767_225_600_000)
 }
 
 #[derive(Debug)]
@@ -26,6 +33,8 @@ pub(crate) struct State {
     pub closes: Vec<String>,
     pub acks: Vec<Value>,
     pub faults: VecDeque<Fault>,
+    /// `retry-after` of every refusal.
+    pub retry_after: Option<String>,
     /// Answers to the next openings.
     pub refusals: VecDeque<(u16, Value)>,
     pub sources: Vec<Value>,
@@ -59,6 +68,7 @@ impl State {
             closes: Vec::new(),
             acks: Vec::new(),
             faults: VecDeque::new(),
+            retry_after: None,
             refusals: VecDeque::new(),
             sources: Vec::new(),
             others_open: 0,
@@ -156,9 +166,13 @@ impl State {
     }
 
     fn listener(&self, id: &str) -> Value {
-        json!({"object": "webhook_listener", "id": id, "api_version": "2026-10-10", "event_types": [],
-               "description": null, "expires_at": "2026-01-01T00:10:00.000Z",
-               "created_at": "2026-01-01T00:00:00.000Z"})
+        let mut listener = json!({"object": "webhook_listener", "id": id, "api_version": "2026-10-10",
+            "event_types": [], "description": null, "expires_at": "2026-01-01T00:10:00.000Z",
+            "created_at": "2026-01-01T00:00:00.000Z"});
+        if self.manners.ext {
+            listener["last_polled_at"] = polled_at().to_string().into();
+        }
+        listener
     }
 
     pub(super) fn is_open(&self, id: &str) -> bool {
@@ -193,10 +207,9 @@ impl State {
         if !self.manners.ext {
             return answer;
         }
-        let lease = self.manners.lease;
         for held in ask["extend"].as_array().into_iter().flatten() {
             if let Some(delivery) = self.find(id, held).filter(|delivery| !delivery.done) {
-                delivery.leased_until = Some(Instant::now() + lease);
+                delivery.leased_until = Some(Instant::now() + limits::LEASE);
                 extended.push(delivery.id.clone());
             }
         }
@@ -215,7 +228,7 @@ impl State {
     }
 
     pub(super) fn claim(&mut self, id: &str, limit: usize) -> Vec<Value> {
-        let (now, lease, ext) = (Instant::now(), self.manners.lease, self.manners.ext);
+        let (now, manners) = (Instant::now(), self.manners.clone());
         let mut claimed = Vec::new();
         for delivery in &mut self.deliveries {
             if claimed.len() == limit || delivery.listener != id || !delivery.is_free() {
@@ -224,8 +237,8 @@ impl State {
             self.serial += 1;
             delivery.attempt += 1;
             delivery.token = format!("token_{}", self.serial);
-            delivery.leased_until = Some(now + lease);
-            claimed.push(delivery.shown(ext));
+            delivery.leased_until = Some(now + limits::LEASE);
+            claimed.push(delivery.shown(&manners));
         }
         claimed
     }
@@ -236,20 +249,20 @@ impl Delivery {
         !self.done && self.leased_until.is_none_or(|until| until <= Instant::now())
     }
 
-    fn shown(&self, ext: bool) -> Value {
+    fn shown(&self, manners: &Manners) -> Value {
         let event = &self.event;
         let mut shown = json!({
             "object": "webhook_listener_delivery", "id": self.id, "ack_token": self.token,
             "event_id": event["event_id"], "event_type": event["event_type"], "attempt": self.attempt,
             "body": event["body"], "created_at": event["created_at"],
         });
-        if ext {
+        if manners.ext {
             for (name, value) in event.as_object().unwrap() {
                 shown[name] = value.clone();
             }
             shown["occurrence"] = self.occurrence.into();
             shown["replay"] = self.replay.into();
-            shown["lease_expires_at"] = "2026-01-01T00:02:00.000Z".into();
+            shown["lease_expires_at"] = (polled_at() + manners.lease).to_string().into();
         }
         shown
     }
