@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::destination::Destination;
 use super::event::Received;
+use super::lease::Lease;
 use crate::http::Endpoint;
 use crate::protocol::limits::ACKS_PER_POLL;
 use crate::protocol::listeners::{Ack, Delivery, Held};
@@ -23,7 +24,7 @@ struct Entry {
     delivery_id: String,
     occurrence: Option<u64>,
     token: String,
-    leased_at: Instant,
+    lease: Lease,
     /// The listener that held it is gone; the next one may hand it out under another id.
     orphan: bool,
     /// The relay did not extend its lease when asked.
@@ -80,7 +81,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Looks a hand-out up, and adopts its token when the delivery is known.
-    pub(super) fn hand_out(&mut self, delivery: &Delivery, now: Instant) -> HandOut {
+    pub(super) fn hand_out(&mut self, delivery: &Delivery, lease: Lease) -> HandOut {
         let Some(arrival) = self.by_id.get(&delivery.id).copied().or_else(|| self.orphan_of(delivery)) else {
             return HandOut::New;
         };
@@ -91,7 +92,7 @@ impl Ledger {
             entry.delivery_id.clone_from(&delivery.id);
         }
         entry.token.clone_from(&delivery.ack_token);
-        entry.leased_at = now;
+        entry.lease = lease;
         (entry.orphan, entry.unextendable) = (false, false);
         match &mut entry.state {
             State::Waiting(_) | State::Open(..) => HandOut::Adopted,
@@ -121,9 +122,9 @@ impl Ledger {
     }
 
     /// Enters a new delivery that is to be posted.
-    pub(super) fn queue(&mut self, work: Work, token: &str, now: Instant) -> Arrival {
+    pub(super) fn queue(&mut self, work: Work, token: &str, lease: Lease) -> Arrival {
         let received = Arc::clone(&work.received);
-        let arrival = self.enter(&received, token, now, State::Waiting(Arc::new(work)));
+        let arrival = self.enter(&received, token, lease, State::Waiting(Arc::new(work)));
         self.waiting.insert(arrival);
         arrival
     }
@@ -131,10 +132,10 @@ impl Ledger {
     /// Enters a new delivery that ended at once.
     pub(super) fn settle(&mut self, received: &Received, ack: Ack, now: Instant) {
         let token = ack.ack_token.clone();
-        self.enter(received, &token, now, State::Answered { ack, taken: false });
+        self.enter(received, &token, Lease::new(now, Duration::ZERO), State::Answered { ack, taken: false });
     }
 
-    fn enter(&mut self, received: &Received, token: &str, now: Instant, state: State) -> Arrival {
+    fn enter(&mut self, received: &Received, token: &str, lease: Lease, state: State) -> Arrival {
         let arrival = self.next;
         self.next += 1;
         self.by_id.insert(received.delivery_id.clone(), arrival);
@@ -143,7 +144,7 @@ impl Ledger {
             delivery_id: received.delivery_id.clone(),
             occurrence: received.occurrence,
             token: token.to_owned(),
-            leased_at: now,
+            lease,
             orphan: false,
             unextendable: false,
             state,
@@ -306,8 +307,9 @@ impl Ledger {
 
     /// The waiting ones that were handed out `age` ago or longer.
     pub(super) fn waiting_for(&self, age: Duration, now: Instant) -> Vec<Arrival> {
-        let old =
-            |arrival: &&Arrival| self.entries.get(arrival).is_some_and(|entry| entry.leased_at + age <= now);
+        let old = |arrival: &&Arrival| {
+            self.entries.get(arrival).is_some_and(|entry| entry.lease.since() + age <= now)
+        };
         self.waiting.iter().filter(old).copied().collect()
     }
 
@@ -318,19 +320,19 @@ impl Ledger {
             .iter()
             .filter(fits)
             .filter_map(|arrival| self.entries.get(arrival))
-            .map(|entry| entry.leased_at)
+            .map(|entry| entry.lease.since())
             .min()
     }
 
-    /// The leases that are to be moved on: `age` old or older.
-    pub(super) fn due(&self, age: Duration, now: Instant) -> Vec<Held> {
-        let due = self.extendable().filter(|entry| entry.leased_at + age <= now);
+    /// The leases that are to be extended now.
+    pub(super) fn due(&self, now: Instant) -> Vec<Held> {
+        let due = self.extendable().filter(|entry| entry.lease.extend_at() <= now);
         due.take(ACKS_PER_POLL).map(Entry::held).collect()
     }
 
-    /// When the oldest lease that can be extended began.
-    pub(super) fn oldest_lease(&self) -> Option<Instant> {
-        self.extendable().map(|entry| entry.leased_at).min()
+    /// When the next lease is to be extended.
+    pub(super) fn extend_at(&self) -> Option<Instant> {
+        self.extendable().map(|entry| entry.lease.extend_at()).min()
     }
 
     fn extendable(&self) -> impl Iterator<Item = &Entry> {
@@ -350,7 +352,7 @@ impl Ledger {
                 continue;
             }
             if granted.contains(&held.delivery_id) {
-                entry.leased_at = at;
+                entry.lease = entry.lease.renewed(at);
             } else {
                 entry.unextendable = true;
             }

@@ -13,6 +13,7 @@ mod flow;
 mod forward;
 mod gate;
 mod hint;
+mod lease;
 mod ledger;
 mod link;
 mod machine;

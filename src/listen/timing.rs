@@ -11,7 +11,7 @@ use crate::retry::Backoff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timing {
-    /// For how long the server leases a delivery; extended at half of it.
+    /// For how long a server that doesn't say leases a delivery.
     #[serde(rename = "lease_ms", deserialize_with = "millis")]
     pub lease: Duration,
     /// How long a delivery that a closed port refused is kept where leases can't be extended.

@@ -20,6 +20,7 @@ mod flags;
 mod forward;
 mod harness;
 mod large;
+mod leases;
 mod network;
 mod readme;
 mod ready;

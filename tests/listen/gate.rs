@@ -6,7 +6,7 @@ use pullhook::listen::{Gate, Hint, Notice, Outcome, What};
 use pullhook::target::Route;
 
 use crate::app::App;
-use crate::fake::Fake;
+use crate::fake::{Fake, Manners};
 use crate::rig::{Running, options, start};
 
 async fn gate(running: &mut Running, open: bool) -> Gate {
@@ -49,10 +49,10 @@ async fn nothing_is_claimed_while_the_port_is_closed_and_all_of_it_arrives_in_or
 
 #[tokio::test]
 async fn a_delivery_claimed_as_the_app_goes_down_is_kept_and_goes_out_first() {
-    let (relay, app) = (Fake::ours().await, App::ok().await);
-    let mut options = options(&relay.url(), Some(&app.target("/")));
-    options.timing.lease = Duration::from_millis(200);
-    let mut running = start(options);
+    let lease = Duration::from_millis(200);
+    let relay = Fake::start(Manners { ext: true, idle_polls: true, lease }).await;
+    let app = App::ok().await;
+    let mut running = start(options(&relay.url(), Some(&app.target("/"))));
     running.ready().await;
     app.down().await;
     let first = relay.publish("a.b", b"first");

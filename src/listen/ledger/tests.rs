@@ -25,6 +25,10 @@ fn received(id: &str, event: &str, source: &str, occurrence: Option<u64>) -> Rec
     }
 }
 
+fn lease(now: Instant) -> Lease {
+    Lease::new(now, Duration::from_secs(120))
+}
+
 fn work(received: Received) -> Work {
     let to = Destination::from(&Target::parse("unix:/run/app.sock").unwrap());
     Work { received: Arc::new(received), to: Arc::new(to), gate: None }
@@ -48,9 +52,9 @@ fn answer(ledger: &mut Ledger, arrival: Arrival) -> Ack {
 #[test]
 fn handed_out_again_while_open_is_not_posted_twice() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
-    ledger.queue(work(received("d1", "e1", "s", Some(1))), "t1", now);
+    ledger.queue(work(received("d1", "e1", "s", Some(1))), "t1", lease(now));
     let (arrival, _) = ledger.start(now, false, |_| true).unwrap();
-    assert_eq!(ledger.hand_out(&handed("d1", "t2", "e1", Some(1)), now), HandOut::Adopted);
+    assert_eq!(ledger.hand_out(&handed("d1", "t2", "e1", Some(1)), lease(now)), HandOut::Adopted);
     assert!(ledger.start(now, false, |_| true).is_none());
     assert_eq!(answer(&mut ledger, arrival).ack_token, "t2");
 }
@@ -58,11 +62,12 @@ fn handed_out_again_while_open_is_not_posted_twice() {
 #[test]
 fn handed_out_again_after_its_answer_is_acked_with_the_new_token() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
-    ledger.queue(work(received("d1", "e1", "s", Some(1))), "t1", now);
+    ledger.queue(work(received("d1", "e1", "s", Some(1))), "t1", lease(now));
     let (arrival, _) = ledger.start(now, false, |_| true).unwrap();
     let first = answer(&mut ledger, arrival);
     ledger.taken(&first);
-    let HandOut::Answered { ack, .. } = ledger.hand_out(&handed("d1", "t2", "e1", Some(1)), now) else {
+    let HandOut::Answered { ack, .. } = ledger.hand_out(&handed("d1", "t2", "e1", Some(1)), lease(now))
+    else {
         panic!("posted twice");
     };
     assert_eq!((ack.ack_token.as_str(), ack.status_code), ("t2", Some(200)));
@@ -72,16 +77,16 @@ fn handed_out_again_after_its_answer_is_acked_with_the_new_token() {
 #[test]
 fn after_a_reopen_sameness_is_event_and_occurrence() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
-    ledger.queue(work(received("d1", "e1", "s", Some(1))), "t1", now);
+    ledger.queue(work(received("d1", "e1", "s", Some(1))), "t1", lease(now));
     ledger.start(now, false, |_| true).unwrap();
     assert_eq!(
-        ledger.hand_out(&handed("d9", "t", "e1", Some(1)), now),
+        ledger.hand_out(&handed("d9", "t", "e1", Some(1)), lease(now)),
         HandOut::New,
         "the listener is still there"
     );
     ledger.orphan_all();
-    assert_eq!(ledger.hand_out(&handed("d8", "t8", "e1", Some(2)), now), HandOut::New, "a replay");
-    assert_eq!(ledger.hand_out(&handed("d7", "t7", "e1", Some(1)), now), HandOut::Adopted);
+    assert_eq!(ledger.hand_out(&handed("d8", "t8", "e1", Some(2)), lease(now)), HandOut::New, "a replay");
+    assert_eq!(ledger.hand_out(&handed("d7", "t7", "e1", Some(1)), lease(now)), HandOut::Adopted);
     assert_eq!(ledger.holding(), [Held { delivery_id: "d7".to_owned(), ack_token: "t7".to_owned() }]);
 }
 
@@ -89,7 +94,7 @@ fn after_a_reopen_sameness_is_event_and_occurrence() {
 fn a_refused_post_goes_back_to_its_place_in_line() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
     for n in 1..=3 {
-        ledger.queue(work(received(&format!("d{n}"), &format!("e{n}"), "s", None)), "t", now);
+        ledger.queue(work(received(&format!("d{n}"), &format!("e{n}"), "s", None)), "t", lease(now));
     }
     let (first, _) = ledger.start(now, false, |_| true).unwrap();
     ledger.start(now, false, |_| true).unwrap();
@@ -102,7 +107,7 @@ fn a_refused_post_goes_back_to_its_place_in_line() {
 fn ordered_is_one_at_a_time_per_source() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
     for (id, source) in [("d1", "a"), ("d2", "a"), ("d3", "b")] {
-        ledger.queue(work(received(id, id, source, None)), "t", now);
+        ledger.queue(work(received(id, id, source, None)), "t", lease(now));
     }
     let (first, _) = ledger.start(now, true, |_| true).unwrap();
     let (_, other) = ledger.start(now, true, |_| true).unwrap();
@@ -111,8 +116,8 @@ fn ordered_is_one_at_a_time_per_source() {
     answer(&mut ledger, first);
     assert_eq!(ledger.start(now, true, |_| true).unwrap().1.received.delivery_id, "d2");
     let mut parked = Ledger::default();
-    parked.queue(work(received("d1", "d1", "a", None)), "t", now);
-    parked.queue(work(received("d2", "d2", "a", None)), "t", now);
+    parked.queue(work(received("d1", "d1", "a", None)), "t", lease(now));
+    parked.queue(work(received("d2", "d2", "a", None)), "t", lease(now));
     let second_only = |work: &Work| work.received.delivery_id == "d2";
     assert!(parked.start(now, true, second_only).is_none(), "the first one waits for its port");
 }
@@ -121,7 +126,7 @@ fn ordered_is_one_at_a_time_per_source() {
 fn what_is_remembered_is_bounded_and_holds_no_bodies() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
     for n in 0..3000 {
-        ledger.queue(work(received(&format!("d{n}"), "e", "s", None)), "t", now);
+        ledger.queue(work(received(&format!("d{n}"), "e", "s", None)), "t", lease(now));
         let (arrival, work) = ledger.start(now, false, |_| true).unwrap();
         let sent = answer(&mut ledger, arrival);
         assert_eq!(Arc::strong_count(&work), 1);
@@ -131,16 +136,18 @@ fn what_is_remembered_is_bounded_and_holds_no_bodies() {
 }
 
 #[test]
-fn leases_are_moved_on_at_their_half() {
+fn leases_are_extended_at_their_half_each_at_its_own() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
-    let lease = Duration::from_secs(120);
-    ledger.queue(work(received("d1", "e1", "s", None)), "t1", now);
-    assert!(ledger.due(lease / 2, now).is_empty());
-    let later = now + lease / 2;
-    let asked = ledger.due(lease / 2, later);
+    let long = Duration::from_secs(120);
+    ledger.queue(work(received("d1", "e1", "s", None)), "t1", Lease::new(now, long));
+    ledger.queue(work(received("d2", "e2", "s", None)), "t2", Lease::new(now, long * 2));
+    assert!(ledger.due(now).is_empty());
+    let later = now + long / 2;
+    assert_eq!(ledger.extend_at(), Some(later));
+    let asked = ledger.due(later);
     assert_eq!(asked.len(), 1);
     ledger.extended(&asked, &["d1".to_owned()], later);
-    assert!(ledger.due(lease / 2, later).is_empty());
+    assert!(ledger.due(later).is_empty());
     ledger.extended(&asked, &[], later);
-    assert!(ledger.due(lease / 2, later + lease).is_empty(), "refused: not asked again");
+    assert_eq!(ledger.due(later + long).len(), 1, "the one that was refused is not asked for again");
 }

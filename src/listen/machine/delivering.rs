@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::{Done, Machine};
+use crate::clock::Timestamp;
 use crate::http::{ConnectError, Endpoint};
 use crate::listen::ack;
 use crate::listen::event::{End, Ended, Gate, Notice, Outcome, Received, Skip, What};
 use crate::listen::forward::{Failure, Forwarded};
 use crate::listen::hint::Hint;
+use crate::listen::lease::Lease;
 use crate::listen::ledger::{Arrival, HandOut, Work};
 use crate::listen::sequence::Gap;
 use crate::protocol::listeners::Delivery;
@@ -25,36 +27,47 @@ struct Verdict {
 }
 
 impl Machine {
-    /// Takes note of sequences; what is missing before the first arrivals among them.
-    pub(super) fn note_sequences(&mut self, deliveries: &[Delivery]) -> Vec<Gap> {
-        let mut gaps = Vec::new();
+    /// Takes note of sequences, and so of what is missing before the first arrivals among them.
+    pub(super) fn note_sequences(&mut self, deliveries: &[Delivery]) {
         for delivery in deliveries.iter().filter(|delivery| delivery.replay != Some(true)) {
             let (Some(source), Some(sequence)) = (&delivery.source, delivery.sequence) else { continue };
             if delivery.redelivery == Some(true) {
                 self.sequences.saw_again(source, sequence);
                 continue;
             }
-            let before = self.sequences.saw(source, sequence);
             // A backlog holds each event once: the numbers of its redeliveries are not missing.
-            if !self.in_backlog() {
-                gaps.extend(before);
+            match self.in_backlog() {
+                true => self.sequences.saw_stored(source, sequence),
+                false => self.sequences.saw(source, sequence),
             }
         }
-        gaps
     }
 
-    /// Takes in what a poll handed out.
-    pub(super) fn take_deliveries(&mut self, deliveries: Vec<Delivery>, now: Instant) {
+    /// Tells which events never came.
+    pub(super) fn tell_missing(&mut self) {
+        for Gap { source, from, to } in self.sequences.take_missing() {
+            self.notice(Notice::Lost { source, from, to });
+        }
+    }
+
+    /// Takes in what a poll handed out; `polled_at` is the moment of that poll on the relay's clock.
+    pub(super) fn take_deliveries(
+        &mut self,
+        deliveries: Vec<Delivery>,
+        polled_at: Option<Timestamp>,
+        now: Instant,
+    ) {
         for delivery in deliveries {
-            match self.ledger.hand_out(&delivery, now) {
+            let lease = Lease::of(&delivery, polled_at, self.o.timing.lease, now);
+            match self.ledger.hand_out(&delivery, lease) {
                 HandOut::Adopted => {}
                 HandOut::Answered { event_id, ack } => self.acks.push(&event_id, ack),
-                HandOut::New => self.take_new(delivery, now),
+                HandOut::New => self.take_new(delivery, lease, now),
             }
         }
     }
 
-    fn take_new(&mut self, delivery: Delivery, now: Instant) {
+    fn take_new(&mut self, delivery: Delivery, lease: Lease, now: Instant) {
         self.last_activity = now;
         self.summary.received += 1;
         let token = delivery.ack_token.clone();
@@ -88,7 +101,7 @@ impl Machine {
         match target.and_then(|n| self.targets.get(n)).cloned() {
             Some(to) => {
                 let gate = self.gates.of(&to.endpoint);
-                self.ledger.queue(Work { received, to, gate }, &token, now);
+                self.ledger.queue(Work { received, to, gate }, &token, lease);
             }
             None if self.o.print_only() => self.settle(&received, &token, Verdict::shown(), now),
             None => self.settle(&received, &token, Verdict::skipped(Skip::Route), now),

@@ -153,6 +153,7 @@ impl Machine {
     }
 
     fn finish(&mut self, closed: bool) {
+        self.tell_missing();
         let left = self.ledger.held();
         if left > 0 {
             self.notice(Notice::NotSent { count: left });

@@ -9,6 +9,7 @@ use super::{Done, Machine};
 use crate::listen::ack::Pending;
 use crate::listen::event::{Gate, Notice, Ready, What};
 use crate::listen::link::LinkError;
+use crate::listen::sequence::Gap;
 use crate::protocol::limits::{ACKS_PER_POLL, MAX_WAIT_MS};
 use crate::protocol::listeners::{Held, Poll, PollListener};
 
@@ -109,7 +110,7 @@ impl Machine {
         let alive = no_main.then_some(polls.last_ok + timing.poll_wait);
         let acks = self.acks.oldest().filter(|_| !polls.without_acks).map(|since| since + timing.ack_delay);
         let extends = self.server.ext == Some(true);
-        let leases = self.ledger.oldest_lease().filter(|_| extends).map(|since| since + timing.lease / 2);
+        let leases = self.ledger.extend_at().filter(|_| extends);
         [rested, alive, acks, leases].into_iter().flatten().min()
     }
 
@@ -152,7 +153,7 @@ impl Machine {
         let flushing = self.stopping.is_some();
         let gathered = self.acks.oldest().is_some_and(|since| flushing || since + timing.ack_delay <= now);
         let acks_due = !self.polls.without_acks && (gathered || self.acks.len() >= ACKS_PER_POLL);
-        let leases_due = self.server.ext == Some(true) && !self.ledger.due(timing.lease / 2, now).is_empty();
+        let leases_due = self.server.ext == Some(true) && self.ledger.extend_at().is_some_and(|at| at <= now);
         let alive_due =
             self.polls.main.is_none() && !flushing && self.polls.last_ok + timing.poll_wait <= now;
         if self.server.idle_polls {
@@ -174,7 +175,7 @@ impl Machine {
         }
         let acks = if self.polls.without_acks { Vec::new() } else { self.acks.take() };
         let extends = self.server.ext == Some(true);
-        let extend = if extends { self.ledger.due(self.o.timing.lease / 2, now) } else { Vec::new() };
+        let extend = if extends { self.ledger.due(now) } else { Vec::new() };
         let holding =
             (limit > 0 && self.polls.cut && self.server.ext != Some(false)).then(|| self.ledger.holding());
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(MAX_WAIT_MS).min(MAX_WAIT_MS);
@@ -243,7 +244,11 @@ impl Machine {
             // It was cut just as it ended: what it brought is ours nevertheless.
             (None, Ok(poll)) => {
                 self.note_sequences(&poll.deliveries);
-                self.take_deliveries(poll.deliveries, now);
+                // While nothing is accepted, the line that tells of the gap counts them first.
+                if self.polls.down.is_none() {
+                    self.tell_missing();
+                }
+                self.take_deliveries(poll.deliveries, poll.listener.last_polled_at, now);
             }
             (None, Err(_)) => {}
         }
@@ -270,23 +275,22 @@ impl Machine {
                 flight.sent_at,
             );
         }
-        let gaps = self.note_sequences(&poll.deliveries);
+        self.note_sequences(&poll.deliveries);
         let here = poll.deliveries.iter().filter(|delivery| !self.ledger.knows(delivery)).count() as u64;
         if !self.polls.ready {
             self.tell_ready(&poll, here, facts.unwrap_or_default());
             self.polls.down = None;
         } else if let Some((since, before)) = self.polls.down.take() {
             let down = before + now.saturating_duration_since(since);
-            let waited = poll.waiting.map(|waiting| waiting + here);
+            let waited = poll.waiting.map(|waiting| waiting.saturating_add(here));
             let skipped = self.take_skipped().unwrap_or(0);
-            let lost = ext.then(|| skipped + gaps.iter().map(|gap| gap.count()).sum::<u64>());
+            let missing = self.sequences.missing().iter().map(Gap::count);
+            let lost = ext.then(|| missing.fold(skipped, u64::saturating_add));
             self.tell(What::Reconnected { down, waited, lost });
         }
-        for gap in gaps {
-            self.notice(Notice::Lost { source: gap.source, from: gap.from, to: gap.to });
-        }
-        let waiting = poll.waiting.map(|waiting| waiting + self.parked() as u64);
-        self.take_deliveries(std::mem::take(&mut poll.deliveries), now);
+        self.tell_missing();
+        let waiting = poll.waiting.map(|waiting| waiting.saturating_add(self.parked() as u64));
+        self.take_deliveries(std::mem::take(&mut poll.deliveries), poll.listener.last_polled_at, now);
         if flight.limit == 0 || !self.server.idle_polls {
             self.tell_gates(waiting);
         }
@@ -373,7 +377,7 @@ impl Machine {
             ingress: facts.ingress,
             ordered: self.o.ordered,
             max_in_flight: self.o.max_in_flight,
-            waiting: poll.waiting.map(|waiting| waiting + here),
+            waiting: poll.waiting.map(|waiting| waiting.saturating_add(here)),
             missed: facts.missed,
         };
         self.tell(What::Ready(ready));
@@ -401,3 +405,6 @@ impl Machine {
         self.polls.last_ok = now;
     }
 }
+
+#[cfg(test)]
+mod tests;
