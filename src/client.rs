@@ -16,6 +16,7 @@ use crate::clock::Timestamp;
 use crate::protocol::environment::Environment;
 use crate::protocol::error::{ApiError, Code, ErrorBody};
 use crate::protocol::events::{CreateEvent, Event, EventReplay, ReplayEvents, TestEvent};
+use crate::protocol::limits::MAX_ANSWER_BYTES;
 use crate::protocol::listeners::Listener;
 use crate::protocol::sources::{CreateSource, SignRequest, Source, SourceSignature};
 use crate::protocol::{CURRENT_VERSION, Deleted, List, VERSION_HEADER};
@@ -24,8 +25,6 @@ use crate::secret::Secret;
 
 /// Every answer comes in under 30 s; a little more is left for the way.
 const DEADLINE: Duration = Duration::from_secs(35);
-/// The largest answer that is read: an event with the largest body that ingress takes, in base64, and some room.
-const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// Talks to one relay with one key.
 #[derive(Clone, Debug)]

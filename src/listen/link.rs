@@ -17,13 +17,12 @@ use crate::http::{HttpError, RelaySettings, relay_client};
 use crate::protocol::List;
 use crate::protocol::error::{ApiError, ErrorBody};
 use crate::protocol::events::Event;
+use crate::protocol::limits::MAX_ANSWER_BYTES;
 use crate::protocol::listeners::{Listener, OpenListener, Poll, PollListener};
 use crate::protocol::sources::Source;
 use crate::retry;
 use crate::secret::Secret;
 
-/// The largest answer that is read.
-const MAX_ANSWER_BYTES: usize = 256 << 20;
 /// An answer's buffer is made this large at most before the bytes are there.
 const TRUSTED_LENGTH: usize = 8 << 20;
 

@@ -1,5 +1,8 @@
 //! F17: what GitHub may send goes through every hop as it is, and what is larger is refused in words.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::harness::http::{post_in_chunks, send};
 use crate::harness::relay::{GH_SECRET, accepted};
 use crate::harness::sign::{github, is_signed_by};
@@ -17,7 +20,10 @@ fn large_bodies_arrive_as_they_were_sent() {
     let text = |size: usize| format!("{{\"pad\":\"{}\"}}", "x".repeat(size - 10)).into_bytes();
     // Not UTF-8: base64 on its way.
     let binary: Vec<u8> = (0_u8..=255).cycle().take(25 * MIB).collect();
-    for (n, body) in [text(156_484), text(8 * MIB), text(25 * MIB), binary].into_iter().enumerate() {
+    // Text, six times as long within JSON.
+    let escaped = vec![0x01; 25 * MIB - 1];
+    let bodies = [text(156_484), text(8 * MIB), text(25 * MIB), binary, escaped];
+    for (n, body) in bodies.into_iter().enumerate() {
         let event = accepted(&relay.post_signed(&body));
         let result = listen.next("result");
         assert_eq!(
@@ -29,6 +35,21 @@ fn large_bodies_arrive_as_they_were_sent() {
         assert!(request.body == body, "{n}: {} bytes came as {}", body.len(), request.body.len());
         assert!(is_signed_by(&secret, request));
         assert_eq!(request.header("x-hub-signature-256"), github(GH_SECRET, &body));
+        assert!(stored(&relay, &event) == body, "{n}: `events show` shows another body");
+    }
+    // Acked, all of them.
+    assert_eq!(listen.stop().summary()["fenced"], 0);
+    assert!(relay.api().events().iter().all(|event| event["status"] == "delivered"));
+}
+
+/// The body that `events show` shows.
+fn stored(relay: &Relay, event: &str) -> Vec<u8> {
+    let show = relay.home.cli(&["events", "show", event, "--output", "json", "--api-url", &relay.url()]);
+    let shown = show.env("PULLHOOK_API_KEY", &relay.key).run();
+    let shown: serde_json::Value = serde_json::from_str(&shown.expect(0).out[0]).unwrap();
+    match shown["body_base64"].as_str() {
+        Some(text) => STANDARD.decode(text).unwrap(),
+        None => shown["body"].as_str().unwrap().as_bytes().to_vec(),
     }
 }
 
