@@ -275,11 +275,12 @@ impl Run<'_> {
         }
     }
 
+    /// Its last token names no hand-out any more: an ack that comes with it now is told that it came too late.
     fn exhaust(&mut self, tx: &mut dyn Tx, spent: &Candidate) -> Result<(), StoreError> {
         let error = format!("exhausted: handed out {} times without an ack", spent.attempt);
         let sql =
-            "UPDATE listener_deliveries SET state = ?2, error = ?3, finished_at = ?4, lease_expires_at = 0
-            WHERE position = ?1";
+            "UPDATE listener_deliveries SET state = ?2, error = ?3, finished_at = ?4, lease_expires_at = 0,
+            ack_token = NULL WHERE position = ?1";
         tx.execute(sql, args![spent.position, State::Exhausted.number(), &error, self.poll.now])?;
         let token = Token { delivery_id: spent.id.clone(), ack_token: String::new() };
         let ack =

@@ -133,8 +133,10 @@ on_both_engines!(after_five_hand_outs_without_an_ack_a_delivery_is_exhausted, as
     relay.source("raw", "none").await;
     let listener = relay.open(json!({})).await;
     let event = relay.ingest("raw", b"poison").await;
+    let mut last = json!(null);
     for attempt in 1..=5 {
-        assert_eq!(relay.first(&listener).await["attempt"], attempt);
+        last = relay.first(&listener).await;
+        assert_eq!(last["attempt"], attempt);
         relay.advance(Duration::from_secs(120));
     }
     let other = relay.ingest("raw", b"fine").await;
@@ -147,6 +149,9 @@ on_both_engines!(after_five_hand_outs_without_an_ack_a_delivery_is_exhausted, as
     let logs = relay.logs().await;
     assert_eq!((logs.len(), logs[0][0].as_str(), &json!(logs[0][4])), (1, "error", &ended["id"]));
     assert!(logs[0][1].contains("exhausted"));
+    let late = relay.poll(&listener, json!({ "acks": [ack(&last)], "limit": 0 })).await;
+    assert_eq!((&late["acknowledged"], &late["stale_acks"]), (&json!(0), &json!([last["id"]])));
+    assert_eq!((relay.status_of(&event).await, relay.logs().await.len()), (json!("exhausted"), 1));
 });
 
 on_both_engines!(a_poll_hands_out_the_oldest_up_to_its_limit, async |relay: TestRelay| {
