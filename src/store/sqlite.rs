@@ -18,6 +18,11 @@ const READERS: usize = 2;
 /// moving them makes the commit that does it wait for the disk twice.
 const CHECKPOINT_PAGES: i64 = 4000;
 
+/// How long any lock of another one is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a rewrite of the log waits for readers. Short: whoever writes waits behind it, and each tries again.
+const REWRITE_PATIENCE: Duration = Duration::from_millis(100);
+
 /// How often, and after which pause, a file that another one is switching to the write-ahead log is asked again: 5 s
 /// in all, as long as SQLite waits for any other lock here.
 const SWITCH_TRIES: u32 = 250;
@@ -73,6 +78,8 @@ pub(super) struct Writer {
     path: PathBuf,
     connection: Connection,
     durability: Durability,
+    /// Whether all that is in the file and its log is known to reach the disk.
+    trusted: bool,
     wake: Wake,
 }
 
@@ -87,7 +94,7 @@ impl Writer {
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(broken)?;
         connection.pragma_update(None, "journal_size_limit", 64_i64 << 20).map_err(broken)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(broken)?;
-        Ok(Self { path, connection, durability: Durability::Promised, wake })
+        Ok(Self { path, connection, durability: Durability::Promised, trusted: true, wake })
     }
 
     fn run(mut self, mut waiting: Waiting) {
@@ -118,8 +125,9 @@ impl Writer {
         durability: Durability,
         body: impl FnOnce(&mut SqliteTx<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.regain_trust()?;
         if !self.connection.is_autocommit() {
-            // A failed commit was not to be undone: undo it now, or stay as unavailable as it is.
+            // A failed transaction was not to be undone: undo it now, or stay as unavailable as it is.
             self.connection.execute_batch("ROLLBACK").map_err(broken)?;
         }
         self.set_durability(durability)?;
@@ -133,7 +141,11 @@ impl Writer {
                     topics.iter().for_each(|topic| self.wake.tell(topic));
                     Ok(value)
                 }
-                Err(error) => Err(self.distrust(error)),
+                Err(error) => {
+                    tracing::error!(%error, "a commit failed; the store is opened anew before the next one");
+                    self.trusted = false;
+                    Err(error)
+                }
             },
             Err(error) => {
                 // A full disk or an I/O error ends the transaction by itself.
@@ -156,23 +168,31 @@ impl Writer {
         Ok(())
     }
 
-    /// After a failed commit the connection's view of the file is not trusted: open it anew, which replays only what
-    /// the log's checksums vouch for, and rewrite the log from its start.
-    fn distrust(&mut self, cause: StoreError) -> StoreError {
-        tracing::error!(%cause, "a commit failed; the store is opened anew");
-        match Self::open(self.path.clone(), self.wake.clone()) {
-            Ok(fresh) => {
-                *self = fresh;
-                if let Err(error) =
-                    self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-                {
-                    tracing::warn!(%error, "the write-ahead log could not be rewritten yet");
-                }
-            }
-            Err(error) => tracing::error!(%error, "the store can't be opened"),
+    /// After a failed commit nobody knows what of the log is on disk: a system may call a page written that it lost,
+    /// and whatever follows a hole in the log is lost with it. So the store is opened anew, which replays only what
+    /// the log's checksums vouch for, and all of that is written into the file; before, nothing more is committed.
+    fn regain_trust(&mut self) -> Result<(), StoreError> {
+        if self.trusted {
+            return Ok(());
         }
-        cause
+        let fresh = Self::open(self.path.clone(), self.wake.clone())?;
+        // First of all the old connection ends, and with it the locks of the transaction that failed.
+        *self = Self { trusted: false, ..fresh };
+        rewrite_log(&self.connection)?;
+        self.trusted = true;
+        tracing::info!("the store was opened anew and its log rewritten");
+        Ok(())
     }
+}
+
+/// Moves all of the log into the file, and begins it anew.
+fn rewrite_log(connection: &Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(REWRITE_PATIENCE).map_err(broken)?;
+    let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+    if is_busy.map_err(broken)? {
+        return Err(StoreError::Unavailable("its log can't be rewritten while it is read".into()));
+    }
+    connection.busy_timeout(PATIENCE).map_err(broken)
 }
 
 /// Asks for the write-ahead log; the mode that the file has then. Of several that open a fresh file at once, one
@@ -194,7 +214,7 @@ fn use_write_ahead_log(connection: &Connection) -> Result<String, StoreError> {
 }
 
 fn configure(connection: &Connection) -> Result<(), StoreError> {
-    connection.busy_timeout(Duration::from_secs(5)).map_err(broken)?;
+    connection.busy_timeout(PATIENCE).map_err(broken)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(broken)?;
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(broken)?;
     connection.set_prepared_statement_cache_capacity(128);

@@ -15,6 +15,7 @@ mod bodies;
 mod common;
 mod dispatch;
 mod events;
+mod failing_commit;
 mod fields;
 mod harness;
 mod idempotency;
