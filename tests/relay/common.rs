@@ -229,6 +229,26 @@ on_both_engines!(
     }
 );
 
+on_both_engines!(
+    a_polls_body_leaves_time_for_its_wait_and_others_may_take_theirs,
+    Settings { answer_deadline: Duration::from_millis(25_050), ..Settings::default() },
+    async |relay: TestRelay| {
+        let listener = relay.open(json!({})).await;
+        let (release, held) = tokio::sync::oneshot::channel::<()>();
+        let whole = async move { held.await.map(|()| "{}").map_err(std::io::Error::other) };
+        let peer = (*relay).clone();
+        let slow = tokio::spawn(async move {
+            peer.send(Method::POST, "/v1/webhook_listeners", JSON, Body::from_stream(stream::once(whole)))
+                .await
+        });
+        let silent = Body::from_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let path = format!("/v1/webhook_listeners/{listener}/poll");
+        relay.send(Method::POST, &path, JSON, silent).await.refused(Code::RequestTimeout);
+        release.send(()).unwrap();
+        slow.await.unwrap().expect(201);
+    }
+);
+
 on_both_engines!(the_key_is_asked_before_the_body, async |relay: TestRelay| {
     let silent = Body::from_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>());
     let headers = [("authorization", "Bearer phk_wrong"), ("content-length", "99999999")];

@@ -10,7 +10,7 @@ use http::StatusCode;
 use super::error::Failure;
 use super::fields::{self, Fields};
 use super::query::Query;
-use super::{Caller, Id, Json};
+use super::{Caller, Id, Json, PollJson};
 use crate::clock::Timestamp;
 use crate::id::{self, Kind};
 use crate::protocol::limits;
@@ -88,7 +88,7 @@ pub(super) async fn poll(
     State(shared): State<Arc<Shared>>,
     caller: Caller,
     Id(id): Id,
-    Json(body): Json,
+    Json(body): PollJson,
 ) -> Result<axum::Json<wire::Poll>, Failure> {
     caller.access.need("webhook:update")?;
     let ask = fields::read(&body, read_poll)?;

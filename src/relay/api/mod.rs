@@ -33,8 +33,8 @@ use crate::protocol::{CURRENT_VERSION, VERSION_HEADER, VERSION_HEADER_ALIAS, VER
 use error::Failure;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// How long an API request's body may take: every answer comes in under 30 s, and a poll waits for 25 of them.
-const BODY_DEADLINE: Duration = Duration::from_secs(4);
+/// What of the time for an answer is left to work for it, once a body has come.
+const WORK_MS: u64 = 4000;
 
 /// Every route of the relay.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -165,19 +165,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     }
 }
 
-/// An API request's JSON body: capped before it is read, of the right type where there is one.
+/// An API request's JSON body: capped before it is read, of the right type where there is one. Every answer comes in
+/// time, so the body has what is left of that after the `LATER_MS` milliseconds for what follows it.
 #[derive(Debug)]
-pub(crate) struct Json(pub(crate) Bytes);
+pub(crate) struct Json<const LATER_MS: u64 = WORK_MS>(pub(crate) Bytes);
 
-impl axum::extract::FromRequest<Arc<Shared>> for Json {
+/// The body of a poll, which waits for what there isn't yet.
+pub(crate) type PollJson = Json<{ limits::MAX_WAIT_MS }>;
+
+impl<const LATER_MS: u64> axum::extract::FromRequest<Arc<Shared>> for Json<LATER_MS> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
+        let settings = &shared.settings;
         let limits = BodyLimits {
             bytes: limits::MAX_REQUEST_BYTES as u64,
-            stall: shared.settings.body_stall,
-            deadline: shared.settings.body_deadline.min(BODY_DEADLINE),
+            stall: settings.body_stall,
+            deadline: settings
+                .body_deadline
+                .min(settings.answer_deadline.saturating_sub(Duration::from_millis(LATER_MS))),
         };
         let body = body::read(&parts.headers, body, limits).await.map_err(|error| match error {
             BodyError::TooLarge => {
