@@ -1,5 +1,7 @@
 //! What a relay can be told, with bounds, checked together before it starts.
 
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::protocol::limits;
@@ -61,6 +63,8 @@ impl Default for Settings {
     }
 }
 
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 /// The widest signature window of a scheme, in either direction.
 const TOLERANCE: Duration = Duration::from_secs(300);
@@ -68,9 +72,14 @@ const TOLERANCE: Duration = Duration::from_secs(300);
 const LARGEST_BODY: u64 = limits::LARGEST_BODY_BYTES as u64;
 
 impl Settings {
-    /// Every contradiction, each naming both settings.
+    /// Every number out of its bounds, and every contradiction, which names both settings.
     pub fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+        let out = self.bounds().into_iter().filter(|(_, value, range)| !range.contains(value));
+        let mut problems: Vec<String> = out
+            .map(|(name, value, range)| {
+                format!("{name} ({value}) is not between {} and {}", range.start(), range.end())
+            })
+            .collect();
         if self.dedupe_window < TOLERANCE * 2 {
             problems.push(format!(
                 "dedupe_window ({} s) is shorter than twice the signature tolerance ({} s): a replay inside the \
@@ -93,16 +102,53 @@ impl Settings {
                 self.lease.as_millis()
             ));
         }
-        if self.max_body_bytes == 0 || self.max_body_bytes > LARGEST_BODY {
-            problems.push(format!(
-                "max_body_bytes ({}) is not between 1 and {LARGEST_BODY}: a larger body could not be handed out",
-                self.max_body_bytes
-            ));
-        }
-        if self.listeners_per_environment == 0 {
-            problems.push("listeners_per_environment is 0: nobody could listen".to_owned());
-        }
         problems
+    }
+
+    /// What each number may be by itself. The least of `dedupe_window` and of `event_retention` follows from others.
+    fn bounds(&self) -> [(&'static str, Amount, RangeInclusive<Amount>); 10] {
+        use Amount::{Number, Time};
+        const MILLISECOND: Duration = Duration::from_millis(1);
+        let ages = DAY * 3650;
+        [
+            ("lease", Time(self.lease), Time(SECOND)..=Time(HOUR)),
+            ("listener_life", Time(self.listener_life), Time(SECOND)..=Time(DAY)),
+            (
+                "listeners_per_environment",
+                Number(self.listeners_per_environment as u64),
+                Number(1)..=Number(1000),
+            ),
+            ("event_retention", Time(self.event_retention), Time(SECOND)..=Time(ages)),
+            ("log_retention", Time(self.log_retention), Time(HOUR)..=Time(ages)),
+            ("max_body_bytes", Number(self.max_body_bytes), Number(1)..=Number(LARGEST_BODY)),
+            ("fallback_poll", Time(self.fallback_poll), Time(MILLISECOND)..=Time(HOUR)),
+            ("body_stall", Time(self.body_stall), Time(MILLISECOND)..=Time(HOUR)),
+            ("body_deadline", Time(self.body_deadline), Time(MILLISECOND)..=Time(HOUR)),
+            ("answer_deadline", Time(self.answer_deadline), Time(MILLISECOND)..=Time(SECOND * 29)),
+        ]
+    }
+}
+
+/// A setting's value, as people write it.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Amount {
+    Number(u64),
+    Time(Duration),
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Time(Duration::ZERO) => f.write_str("0s"),
+            Self::Time(time) => {
+                let millis = time.as_millis();
+                let whole = UNITS.iter().find(|(unit, _)| millis % unit == 0);
+                let (unit, name) = whole.copied().unwrap_or((1, "ms"));
+                write!(f, "{}{name}", millis / unit)
+            }
+        }
     }
 }
 
@@ -121,14 +167,34 @@ mod tests {
             dedupe_window: Duration::from_secs(60),
             event_retention: Duration::from_secs(30),
             listener_life: Duration::from_secs(1),
-            max_body_bytes: LARGEST_BODY + 1,
             ..Settings::default()
         };
         let problems = settings.problems();
-        assert_eq!(problems.len(), 4, "{problems:?}");
+        assert_eq!(problems.len(), 3, "{problems:?}");
         assert!(problems[0].contains("dedupe_window") && problems[0].contains("tolerance"));
         assert!(problems[1].contains("event_retention") && problems[1].contains("dedupe_window"));
         assert!(problems[2].contains("listener_life") && problems[2].contains("lease"));
-        assert!(problems[3].starts_with("max_body_bytes (67108865) is not between 1 and 67108864"));
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_told_what_it_may_be() {
+        let settings = Settings {
+            lease: Duration::ZERO,
+            listener_life: Duration::from_millis(86_400_001),
+            listeners_per_environment: 0,
+            event_retention: DAY * 3651,
+            log_retention: Duration::from_secs(90),
+            max_body_bytes: LARGEST_BODY + 1,
+            ..Settings::default()
+        };
+        let told = [
+            "lease (0s) is not between 1s and 1h",
+            "listener_life (86400001ms) is not between 1s and 1d",
+            "listeners_per_environment (0) is not between 1 and 1000",
+            "event_retention (3651d) is not between 1s and 3650d",
+            "log_retention (90s) is not between 1h and 3650d",
+            "max_body_bytes (67108865) is not between 1 and 67108864",
+        ];
+        assert_eq!(settings.problems(), told);
     }
 }

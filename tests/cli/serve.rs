@@ -34,7 +34,7 @@ fn bad_configuration_is_said_at_once() {
         "bnid = '0.0.0.0:1'\nallow_unsigned = 'yes'\nevent_retention = '1'\n[[sources]]\nname = 'a'\nschema = 'github'\n\
          secret_env = 'NOT_SET'\n",
     );
-    cli.write("short.toml", "dedupe_window = '1m'\nevent_retention = '1d'\n");
+    cli.write("short.toml", "dedupe_window = '1m'\nevent_retention = '1d'\nlog_retention = '0'\n");
     cli.write(
         "scheme.toml",
         "[[sources]]\nname = 'a'\nscheme = 'githbu'\n[[sources]]\nname = 'b'\nscheme = 'github'\n",
