@@ -11,6 +11,8 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use crate::target::{address_is_loopback, host_is_loopback, name_is_localhost};
+
 /// Where a connection goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
@@ -32,16 +34,13 @@ impl Endpoint {
     pub fn names_loopback(&self) -> bool {
         match self {
             Self::Unix(_) => true,
-            Self::Tcp { host, .. } => match host.parse::<IpAddr>() {
-                Ok(address) => is_loopback(address),
-                Err(_) => is_localhost(host),
-            },
+            Self::Tcp { host, .. } => host_is_loopback(host),
         }
     }
 
     /// Whether it is the name that resolves to both families.
     pub fn is_localhost(&self) -> bool {
-        matches!(self, Self::Tcp { host, .. } if is_localhost(host))
+        matches!(self, Self::Tcp { host, .. } if name_is_localhost(host))
     }
 }
 
@@ -138,7 +137,7 @@ pub(super) async fn resolve(
 ) -> Result<Vec<SocketAddr>, ConnectError> {
     let addresses: Vec<SocketAddr> = if let Ok(address) = host.parse::<IpAddr>() {
         vec![SocketAddr::new(address, port)]
-    } else if is_localhost(host) {
+    } else if name_is_localhost(host) {
         [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
             .map(|ip| SocketAddr::new(ip, port))
             .into()
@@ -148,7 +147,7 @@ pub(super) async fn resolve(
     if addresses.is_empty() {
         return Err(ConnectError::Unresolved { host: host.to_owned() });
     }
-    match addresses.iter().find(|address| !allow_remote && !is_loopback(address.ip())) {
+    match addresses.iter().find(|address| !allow_remote && !address_is_loopback(address.ip())) {
         Some(elsewhere) => Err(ConnectError::NotLoopback { host: host.to_owned(), address: elsewhere.ip() }),
         None => Ok(addresses),
     }
@@ -189,7 +188,7 @@ fn no_listener(address: SocketAddr, error: &io::Error) -> bool {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => true,
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::NetworkUnreachable | io::ErrorKind::Unsupported => {
-            address.ip().is_loopback()
+            address_is_loopback(address.ip())
         }
         _ => false,
     }
@@ -220,16 +219,6 @@ async fn connect_unix(path: &std::path::Path, limit: Duration) -> Result<Connect
 async fn connect_unix(path: &std::path::Path, _limit: Duration) -> Result<Connected, ConnectError> {
     let tried = vec![path.display().to_string()];
     Err(ConnectError::Failed { tried, why: "this system has no Unix sockets".to_owned() })
-}
-
-fn is_localhost(host: &str) -> bool {
-    let host = host.trim_end_matches('.').to_ascii_lowercase();
-    host == "localhost" || host.ends_with(".localhost")
-}
-
-/// Whether an address is on this machine, also when an IPv6 address wraps an IPv4 one.
-fn is_loopback(address: IpAddr) -> bool {
-    address.to_canonical().is_loopback()
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{NoProxy, Proxy};
-use url::{Host, Url};
+use url::Url;
 
 use super::guard::{Guard, Guarded};
 use super::tls;
+use crate::target::host_is_loopback;
 
 /// How long connecting to the relay may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -84,7 +85,7 @@ pub fn relay_client(url: &Url, settings: &RelaySettings) -> Result<reqwest::Clie
 fn proxy_for(url: &Url, settings: &RelaySettings) -> Result<Option<(String, Proxy)>, HttpError> {
     let own = if url.scheme() == "https" { &settings.https_proxy } else { &settings.http_proxy };
     let Some(text) = own.as_ref().or(settings.all_proxy.as_ref()) else { return Ok(None) };
-    if is_here(url) {
+    if url.host_str().is_some_and(host_is_loopback) {
         return Ok(None);
     }
     let bad = || HttpError::Proxy(without_credentials(text));
@@ -92,16 +93,6 @@ fn proxy_for(url: &Url, settings: &RelaySettings) -> Result<Option<(String, Prox
     let proxy = Proxy::all(&whole).map_err(|_| bad())?;
     let except = settings.no_proxy.as_deref().and_then(NoProxy::from_string);
     Ok(Some((whole, proxy.no_proxy(except))))
-}
-
-/// Whether a URL names this machine.
-fn is_here(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 fn without_credentials(proxy: &str) -> String {

@@ -13,7 +13,7 @@ const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 impl Settings {
     /// On loopback the API answers to allow-listed hosts only.
     pub(super) fn check_host(&self, headers: &HeaderMap) -> Result<(), Failure> {
-        if !self.loopback || self.is_allowed(headers.get(HOST).map(http::HeaderValue::as_bytes)) {
+        if !self.loopback || self.is_allowed(headers) {
             return Ok(());
         }
         let text =
@@ -33,12 +33,11 @@ impl Settings {
         Ok(())
     }
 
-    fn is_allowed(&self, host: Option<&[u8]>) -> bool {
-        let Some(host) = host.and_then(|bytes| std::str::from_utf8(bytes).ok()) else {
+    fn is_allowed(&self, headers: &HeaderMap) -> bool {
+        let Some(name) = host_name(headers) else {
             return false;
         };
-        let name = without_port(host);
-        LOOPBACK_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+        is_loopback_name(name)
             || self.allowed_hosts.iter().any(|known| name.eq_ignore_ascii_case(known))
             || self.public_host().is_some_and(|known| name.eq_ignore_ascii_case(&known))
     }
@@ -48,10 +47,22 @@ impl Settings {
     }
 }
 
-fn without_port(host: &str) -> &str {
+/// Whether the Host header names this machine, in one of the few ways in which programs do. No name that is resolved:
+/// whose it is would be up to whoever answers for it.
+pub(crate) fn names_this_machine(headers: &HeaderMap) -> bool {
+    host_name(headers).is_some_and(is_loopback_name)
+}
+
+fn is_loopback_name(name: &str) -> bool {
+    LOOPBACK_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// The Host header without its port.
+fn host_name(headers: &HeaderMap) -> Option<&str> {
+    let host = headers.get(HOST)?.to_str().ok()?;
     match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => name,
-        _ => host,
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => Some(name),
+        _ => Some(host),
     }
 }
 
@@ -77,6 +88,8 @@ mod tests {
             assert!(settings.check_host(&headers(&[("host", bad)])).is_err(), "{bad}");
         }
         assert!(settings.check_host(&headers(&[])).is_err());
+        assert!(names_this_machine(&headers(&[("host", "[::1]")])));
+        assert!(!names_this_machine(&headers(&[("host", "hooks.example.com")])));
         let open = Settings { loopback: false, ..settings };
         assert!(open.check_host(&headers(&[("host", "evil.test")])).is_ok());
     }

@@ -71,6 +71,7 @@ use crate::wake::Wake;
 pub use admin::{Admin, ProjectRef};
 pub use auth::local_key;
 pub use dispatch::TickReport;
+pub(crate) use doors::names_this_machine;
 pub use seal::{KeyRing, SealError};
 pub use settings::Settings;
 pub use sources::SourceConfig;

@@ -1,7 +1,6 @@
 //! PostgreSQL: worker threads with a connection each, group commit, LISTEN/NOTIFY.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -18,6 +17,7 @@ use tokio::sync::mpsc;
 use super::tx::{Cell, Lock, Row, Tx, Value, args};
 use super::{Durability, QUEUE, Queue, Store, StoreError, Threads, Waiting, Work, migrations, strongest};
 use crate::secret::Secret;
+use crate::target::host_is_loopback;
 use crate::wake::{Topic, Wake};
 
 const WRITERS: usize = 3;
@@ -92,7 +92,7 @@ fn connect(config: &Config) -> Result<Client, StoreError> {
 
 fn is_local(host: &Host) -> bool {
     match host {
-        Host::Tcp(name) => name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback()),
+        Host::Tcp(name) => host_is_loopback(name),
         #[cfg(unix)]
         Host::Unix(_) => true,
     }

@@ -134,10 +134,7 @@ impl Host {
         match self {
             Self::V4(address) => address_is_loopback(IpAddr::V4(*address)),
             Self::V6(address) => address_is_loopback(IpAddr::V6(*address)),
-            Self::Name(name) => {
-                let name = name.strip_suffix('.').unwrap_or(name);
-                name == "localhost" || name.ends_with(".localhost")
-            }
+            Self::Name(name) => name_is_localhost(name),
         }
     }
 }
@@ -150,6 +147,18 @@ impl fmt::Display for Host {
             Self::V6(address) => write!(f, "[{address}]"),
         }
     }
+}
+
+/// Whether a host is this machine by its text alone: a loopback address, in brackets or not, or such a name.
+pub fn host_is_loopback(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    bare.parse().map_or_else(|_| name_is_localhost(host), address_is_loopback)
+}
+
+/// Whether a name is `localhost`, or below it.
+pub fn name_is_localhost(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 /// Whether an address is this machine's own, also an IPv4 one wrapped in IPv6.

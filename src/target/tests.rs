@@ -116,6 +116,15 @@ fn loopback_is_decided_on_the_parsed_form() {
 }
 
 #[test]
+fn loopback_is_decided_on_a_hosts_text_too() {
+    let here = ["localhost", "LOCALHOST.", "a.localhost", "127.9.9.9", "::1", "[::1]", "::ffff:127.0.0.1"];
+    let elsewhere =
+        ["", "localhost.example.com", "127.0.0.1.example.com", "[localhost]", "0.0.0.0", "10.0.0.1", "::"];
+    assert_eq!(here.map(host_is_loopback), here.map(|_| true));
+    assert_eq!(elsewhere.map(host_is_loopback), elsewhere.map(|_| false));
+}
+
+#[test]
 fn the_host_header_leaves_the_schemes_own_port_out() {
     let host = |text: &str| Target::parse(text).unwrap().host_header();
     assert_eq!(host("http://localhost:80/x"), "localhost");

@@ -6,6 +6,7 @@ use super::{Origin, Setting, Settings, Value};
 use crate::cli::env;
 use crate::cli::error::CliError;
 use crate::secret::Secret;
+use crate::target::host_is_loopback;
 
 /// A relay that somebody serves, and the key for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,20 +71,11 @@ impl Settings {
         }
         if let Some(Ok(url)) = self.text("api_url").map(|text| parse_url(&text))
             && url.value.scheme() == "http"
-            && !is_loopback(&url.value)
+            && !url.value.host_str().is_some_and(host_is_loopback)
         {
             warnings.push(format!("the key travels unencrypted to {} ({})", url.value, url.origin));
         }
         warnings
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -17,7 +17,7 @@ use super::state::PROTOCOL;
 use crate::protocol::error::{ApiError, Code, ErrorBody};
 use crate::protocol::keys::ApiKey;
 use crate::protocol::{Deleted, List};
-use crate::relay::{Admin, ProjectRef};
+use crate::relay::{Admin, ProjectRef, names_this_machine};
 use crate::secret::Secret;
 use crate::store::StoreError;
 
@@ -99,7 +99,7 @@ pub fn router(doorkeeper: Doorkeeper) -> Router {
 /// Only the key of `relay.json` opens; a web page has neither that nor a local Host.
 async fn check(State(doorkeeper): State<Doorkeeper>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    if !is_local_host(headers) || headers.contains_key(header::ORIGIN) {
+    if !names_this_machine(headers) || headers.contains_key(header::ORIGIN) {
         return refuse(Code::Forbidden, "this is for programs on this machine");
     }
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -107,12 +107,6 @@ async fn check(State(doorkeeper): State<Doorkeeper>, request: Request, next: Nex
         Some(given) if same(&doorkeeper.0.key, given) => next.run(request).await,
         _ => refuse(Code::Unauthorized, "local administration takes the key of relay.json only"),
     }
-}
-
-fn is_local_host(headers: &HeaderMap) -> bool {
-    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
 }
 
 async fn prove(State(doorkeeper): State<Doorkeeper>, Query(query): Query<ProofQuery>) -> Response {
