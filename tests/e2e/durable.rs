@@ -149,7 +149,7 @@ fn a_burst_is_taken_whole() {
 /// D10: a poll that waits is told when somebody else's lease runs out.
 #[test]
 fn an_expired_lease_wakes_a_parked_poll() {
-    let relay = Relay::with("lease = \"700ms\"");
+    let relay = Relay::with("lease = \"1s\"");
     let api = relay.api();
     let listener = api.send("POST", "/v1/webhook_listeners", &json!({})).expect(201);
     let poll = format!("/v1/webhook_listeners/{}/poll", listener["id"].as_str().unwrap());
@@ -166,7 +166,7 @@ fn an_expired_lease_wakes_a_parked_poll() {
 /// D11: what waits within a claimed batch keeps its lease: a second poll of the same listener never gets any of it.
 #[test]
 fn a_claimed_batch_is_posted_once() {
-    let relay = Relay::with("lease = \"600ms\"");
+    let relay = Relay::with("lease = \"1s\"");
     let app = App::new().answers(|_| {
         std::thread::sleep(Duration::from_millis(150));
         Reply::status(200)

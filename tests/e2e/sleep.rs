@@ -4,8 +4,8 @@ use crate::harness::log::until;
 use crate::harness::{App, Hold, Relay, Reply, Signal};
 
 /// A relay whose leases and listeners end soon, and a listener that knows.
-const RELAY: &str = "lease = \"500ms\"\nlistener_life = \"1s\"\n";
-const LISTEN: &str = r#"{"lease_ms":500,"listener_life_ms":1000,"poll_wait_ms":300,"watch_ms":50,"jump_ms":400,
+const RELAY: &str = "lease = \"1s\"\nlistener_life = \"2s\"\n";
+const LISTEN: &str = r#"{"lease_ms":1000,"listener_life_ms":2000,"poll_wait_ms":300,"watch_ms":50,"jump_ms":400,
     "backoff_base_ms":20,"backoff_cap_ms":60}"#;
 
 /// Asleep past its life, the relay restarted meanwhile: what arrived is posted once, without a restart.
