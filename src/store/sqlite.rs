@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 use tokio::sync::mpsc;
@@ -217,6 +218,8 @@ fn configure(connection: &Connection) -> Result<(), StoreError> {
     connection.busy_timeout(PATIENCE).map_err(broken)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(broken)?;
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(broken)?;
+    // A plan may not depend on what was bound: else SQLite plans anew whenever that differs.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(broken)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(())
 }
