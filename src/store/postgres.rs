@@ -1,24 +1,23 @@
 //! PostgreSQL: worker threads with a connection each, group commit, LISTEN/NOTIFY.
 
+mod news;
+mod way;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
-use postgres::config::{Host, SslMode};
 use postgres::error::SqlState;
-use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::{ToSql, Type};
-use postgres::{Client, Config, NoTls, Statement, Transaction};
-use postgres_rustls::MakeRustlsConnect;
+use postgres::{Client, Config, Statement, Transaction};
 use tokio::sync::mpsc;
 
 use super::tx::{Cell, Lock, Row, Tx, Value, args};
 use super::{Durability, QUEUE, Queue, Store, StoreError, Threads, Waiting, Work, migrations, strongest};
 use crate::secret::Secret;
-use crate::target::host_is_loopback;
 use crate::wake::{Topic, Wake};
+use way::Way;
 
 const WRITERS: usize = 3;
 const READERS: usize = 2;
@@ -26,36 +25,29 @@ const READERS: usize = 2;
 const CHANNEL: &str = "pullhook";
 /// How often a transaction that met another one, or lost its connection, is tried before that is reported.
 const TRIES: u32 = 5;
-/// How long the notification thread waits before it looks whether the store was closed, or connects again.
-const LISTEN_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn open(address: &Secret, wake: Wake) -> Result<Store, StoreError> {
     let config: Config = address.expose().parse().map_err(|error| broken(&error))?;
-    let mut first = Worker::connect(config.clone(), wake.clone(), Access::Writes)?;
+    let way = Way::to(config);
+    let mut first = Worker::connect(&way, &wake, Access::Writes)?;
     first.transaction(Durability::Promised, migrations::run_postgres).map_err(Failed::error)?;
-    let writes = start("store-write", WRITERS, Access::Writes, &config, &wake)?;
-    let reads = start("store-read", READERS, Access::Reads, &config, &wake)?;
+    let writes = start("store-write", WRITERS, Access::Writes, &way, &wake)?;
+    let reads = start("store-read", READERS, Access::Reads, &way, &wake)?;
     let closed = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&closed);
     // Heard from here on: whoever looks at this store hasn't looked yet.
-    let listening = listen_on(&config)?;
-    let news = wake.clone();
-    spawn("store-notify", move || listen(listening, &config, &news, &flag))?;
+    let listening = news::listen_on(&way)?;
+    let told = wake.clone();
+    spawn("store-notify", move || news::listen(listening, &way, &told, &flag))?;
     let end = Threads(Some(Box::new(move || closed.store(true, Ordering::Relaxed))));
     Ok(Store { writes, reads, wake, engine: "postgres", _threads: Arc::new(end) })
 }
 
-fn start(
-    name: &str,
-    count: usize,
-    access: Access,
-    config: &Config,
-    wake: &Wake,
-) -> Result<Queue, StoreError> {
+fn start(name: &str, count: usize, access: Access, way: &Arc<Way>, wake: &Wake) -> Result<Queue, StoreError> {
     let (sender, queue) = mpsc::channel::<Box<dyn Work>>(QUEUE);
     let waiting = Arc::new(Mutex::new(Waiting::new(queue)));
     for _ in 0..count {
-        let mut worker = Worker::connect(config.clone(), wake.clone(), access)?;
+        let mut worker = Worker::connect(way, wake, access)?;
         let waiting = Arc::clone(&waiting);
         spawn(name, move || worker.run(&waiting))?;
     }
@@ -65,73 +57,6 @@ fn start(
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
     let thread = thread::Builder::new().name(name.into()).spawn(body);
     thread.map(drop).map_err(|error| StoreError::Unavailable(format!("no thread for the store: {error}")))
-}
-
-/// Connects; TLS with a verified certificate to any other machine, unless the address says `sslmode=disable`.
-fn connect(config: &Config) -> Result<Client, StoreError> {
-    let mut config = config.clone();
-    config.connect_timeout(Duration::from_secs(5));
-    let local = config.get_hosts().iter().all(is_local);
-    let plain = match config.get_ssl_mode() {
-        SslMode::Disable => true,
-        SslMode::Prefer => local,
-        _ => false,
-    };
-    if plain {
-        config.ssl_mode(SslMode::Disable);
-        return config.connect(NoTls).map_err(|error| broken(&error));
-    }
-    config.ssl_mode(SslMode::Require);
-    let no_roots = |_| StoreError::Unavailable("no certificate roots on this machine".into());
-    let (tls, unreadable) = MakeRustlsConnect::with_native_certs().map_err(no_roots)?;
-    for error in unreadable {
-        tracing::warn!(%error, "a certificate root could not be read");
-    }
-    config.connect(tls).map_err(|error| broken(&error))
-}
-
-fn is_local(host: &Host) -> bool {
-    match host {
-        Host::Tcp(name) => host_is_loopback(name),
-        #[cfg(unix)]
-        Host::Unix(_) => true,
-    }
-}
-
-/// A connection that hears news.
-fn listen_on(config: &Config) -> Result<Client, StoreError> {
-    let mut client = connect(config)?;
-    client.batch_execute(&format!("LISTEN {CHANNEL}")).map_err(|error| broken(&error))?;
-    Ok(client)
-}
-
-/// Waits for other relays' news, for as long as the store lives; after a gap it tells everyone to look again.
-fn listen(mut client: Client, config: &Config, wake: &Wake, closed: &AtomicBool) {
-    while let Err(error) = pass_on(&mut client, wake, closed) {
-        tracing::warn!(%error, "the notification connection is gone; connecting again");
-        client = loop {
-            match listen_on(config) {
-                Ok(fresh) => break fresh,
-                Err(_) if closed.load(Ordering::Relaxed) => return,
-                Err(_) => thread::sleep(LISTEN_PAUSE),
-            }
-        };
-        wake.tell_all();
-    }
-}
-
-/// Passes news on until the store is closed or the connection breaks.
-fn pass_on(client: &mut Client, wake: &Wake, closed: &AtomicBool) -> Result<(), StoreError> {
-    let mut notifications = client.notifications();
-    while !closed.load(Ordering::Relaxed) {
-        let mut news = notifications.timeout_iter(LISTEN_PAUSE);
-        while let Some(notification) = news.next().map_err(|error| broken(&error))? {
-            if let Some(topic) = Topic::parse(notification.payload()) {
-                wake.tell(&topic);
-            }
-        }
-    }
-    Ok(())
 }
 
 /// What a connection is for.
@@ -166,7 +91,7 @@ impl Failed {
 
 /// A connection with its prepared statements.
 struct Worker {
-    config: Config,
+    way: Arc<Way>,
     access: Access,
     client: Client,
     statements: HashMap<String, Statement>,
@@ -175,13 +100,14 @@ struct Worker {
 }
 
 impl Worker {
-    fn connect(config: Config, wake: Wake, access: Access) -> Result<Self, StoreError> {
-        let client = Self::session(&config, access)?;
-        Ok(Self { config, access, client, statements: HashMap::new(), is_broken: false, wake })
+    fn connect(way: &Arc<Way>, wake: &Wake, access: Access) -> Result<Self, StoreError> {
+        let client = Self::session(way, access)?;
+        let (way, wake) = (Arc::clone(way), wake.clone());
+        Ok(Self { way, access, client, statements: HashMap::new(), is_broken: false, wake })
     }
 
-    fn session(config: &Config, access: Access) -> Result<Client, StoreError> {
-        let mut client = connect(config)?;
+    fn session(way: &Arc<Way>, access: Access) -> Result<Client, StoreError> {
+        let mut client = way.connect()?;
         let sql = if access == Access::Reads { READ_SESSION } else { WRITE_SESSION };
         client.batch_execute(sql).map_err(|error| broken(&error))?;
         Ok(client)
@@ -235,7 +161,7 @@ impl Worker {
         body: impl FnOnce(&mut PostgresTx<'_>) -> Result<T, StoreError>,
     ) -> Result<T, Failed> {
         if self.is_broken || self.client.is_closed() {
-            self.client = Self::session(&self.config, self.access).map_err(Failed::Refused)?;
+            self.client = Self::session(&self.way, self.access).map_err(Failed::Refused)?;
             self.statements.clear();
             self.is_broken = false;
         }

@@ -33,4 +33,5 @@ mod sources;
 #[path = "../support/store.rs"]
 mod store;
 mod takeover;
+mod unreachable;
 mod waits;
