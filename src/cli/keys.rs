@@ -68,7 +68,12 @@ pub(super) fn run(context: &Context, args: &KeysArgs) -> Result<Exit, CliError> 
     let done = context.block_on(async {
         let home = match args.store.as_deref().map(store::parse).transpose()? {
             Some(StoreUrl::Postgres(address)) => return in_shared(context, address, &args.command).await,
-            Some(StoreUrl::Sqlite(path)) => Home::of_store(context, &settings, &path)?,
+            Some(StoreUrl::Sqlite(path)) => {
+                if !matches!(args.command, KeysCommand::Create { .. }) {
+                    store::must_exist(&path)?;
+                }
+                Home::of_store(context, &settings, &path)?
+            }
             None => Home::of_person(context, &settings)?,
         };
         at(&home, &args.command).await

@@ -1,5 +1,6 @@
 //! A PostgreSQL store that `--store` names: shared by relays, so no lock and no host; notifications tell them all.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::cli::context::Context;
@@ -12,6 +13,15 @@ use crate::store::StoreUrl;
 /// Reads `--store`.
 pub(super) fn parse(text: &str) -> Result<StoreUrl, CliError> {
     StoreUrl::parse(text).map_err(|error| CliError::usage(format!("{error} (--store)")))
+}
+
+/// Who only looks at a store, or takes from it, would make an empty one of a mistyped path.
+pub(super) fn must_exist(path: &Path) -> Result<(), CliError> {
+    if path.exists() {
+        return Ok(());
+    }
+    Err(CliError::usage(format!("there is no store at {} (--store)", path.display()))
+        .hint("`pullhook serve --store` or `pullhook keys create --store` makes one"))
 }
 
 /// The relay on a shared store, not served; the environment brings the keys that seal its secrets.

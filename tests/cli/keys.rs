@@ -34,6 +34,19 @@ fn a_named_store_is_another_one() {
 }
 
 #[test]
+fn a_mistyped_store_is_not_made() {
+    let cli = Cli::new();
+    assert_snapshot!(cli.transcript(&[
+        &["keys", "list", "--store", "sqlite:typo.db"],
+        &["keys", "revoke", "key_1", "--store", "sqlite:typo.db"],
+        // Still not there.
+        &["keys", "list", "--store", "sqlite:typo.db"],
+    ]));
+    cli.json(&["keys", "create", "-j", "--store", "sqlite:typo.db"]);
+    assert_eq!(cli.json(&["keys", "list", "-j", "--store", "sqlite:typo.db"]).len(), 1);
+}
+
+#[test]
 fn bad_input() {
     let cli = Cli::new();
     assert_snapshot!(cli.transcript(&[
