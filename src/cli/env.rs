@@ -34,7 +34,10 @@ pub const VARIABLES: &[Variable] = &[
         about: "the local signing secret, instead of the one made per project and profile",
     },
     Variable { name: LOG, about: "what to log on stderr, such as `pullhook=debug`" },
-    Variable { name: SECRETS_KEY, about: "the key ring that seals stored secrets; required with PostgreSQL" },
+    Variable {
+        name: SECRETS_KEY,
+        about: "the key ring that seals the secrets of a store that `--store` names; required with PostgreSQL",
+    },
     Variable { name: TIMING, about: "for tests: the pull loop's numbers as JSON, in milliseconds" },
     Variable { name: "NO_COLOR", about: "no colour, when it isn't empty" },
     Variable {

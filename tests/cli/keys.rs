@@ -47,6 +47,21 @@ fn a_mistyped_store_is_not_made() {
 }
 
 #[test]
+fn keys_of_the_environment_that_are_not_used_are_named() {
+    let cli = Cli::new();
+    let warned = |key: &str| {
+        let mut command = cli.command(&["keys", "list"]);
+        command.env("PULLHOOK_SECRETS_KEY", key);
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let stderr = warned("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=");
+    assert!(stderr.contains("PULLHOOK_SECRETS_KEY is not used"), "{stderr}");
+    assert!(!stderr.contains("MDEy"), "{stderr}");
+    let quiet = cli.run(&["keys", "list"]);
+    assert!(!String::from_utf8(quiet.stderr).unwrap().contains("PULLHOOK_SECRETS_KEY"));
+}
+
+#[test]
 fn bad_input() {
     let cli = Cli::new();
     assert_snapshot!(cli.transcript(&[

@@ -40,6 +40,8 @@ pub struct Home {
     pub(super) store: PathBuf,
     /// The keys that seal stored secrets, where the environment brings them.
     ring: Option<Secret>,
+    /// The environment brings keys, and these files have their own.
+    ignores_keys: bool,
     pub(super) locks: Locks,
     pub(super) file: RelayFile,
     /// The port that settings ask for; 0 = any.
@@ -77,7 +79,8 @@ impl Home {
             u16::try_from(setting.value)
                 .map_err(|_| CliError::usage(format!("relay_port is 0 to 65535 ({})", setting.origin)))
         });
-        Ok(Self::in_dir(&files::state_dir(&context.env)?, port.transpose()?, context))
+        let home = Self::in_dir(&files::state_dir(&context.env)?, port.transpose()?, context);
+        Ok(Self { ignores_keys: !matches!(context.env.text(SECRETS_KEY), Ok(None)), ..home })
     }
 
     /// The relay on a store of its own, which a `serve` keeps; this person's own when it is that store.
@@ -116,6 +119,7 @@ impl Home {
             base,
             store,
             ring: None,
+            ignores_keys: false,
             port,
             printer: context.printer,
             clock: Arc::clone(&context.clock),
@@ -227,6 +231,12 @@ impl Home {
             Some(given) => (given.clone(), SECRETS_KEY.to_owned()),
             None => {
                 let path = files::beside(&self.base, "secrets");
+                if self.ignores_keys {
+                    self.printer.warn(&format!(
+                        "{SECRETS_KEY} is not used: this machine's own relay has its keys in {}",
+                        path.display()
+                    ));
+                }
                 (self.kept("secrets", || KeyRing::mint(&*self.dice))?, path.display().to_string())
             }
         };
