@@ -8,7 +8,7 @@ use http::header::LOCATION;
 use http::{Method, Uri};
 
 use super::event::{Received, Sent};
-use super::hint::{self, Hint};
+use super::hint::{self, Asked, Hint};
 use super::ledger::Work;
 use super::resign::Signer;
 use crate::clock::Clock;
@@ -152,7 +152,15 @@ impl Forwarder {
             _ => None,
         };
         let parsed = |body: &[u8]| self.signer.differs(&sent.headers, body, at);
-        let hint = hint::explain(answer, &sent.method, &sent.headers, target, &received.body, parsed);
+        let asked = Asked {
+            event_id: &received.event_id,
+            method: &sent.method,
+            headers: &sent.headers,
+            target,
+            body: &received.body,
+            signed: self.signer.signed(),
+        };
+        let hint = hint::explain(answer, asked, parsed);
         Err(Failure::Final { status: Some(status), error, hint })
     }
 }

@@ -1,8 +1,11 @@
 //! One gate per target on this machine: closed while nothing listens there, so that no event is wasted on it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::http::Endpoint;
+
+/// How long a told count of waiting events stands before a greater one is told.
+const TOLD_FOR: Duration = Duration::from_secs(10);
 
 /// The gates of all targets.
 #[derive(Debug)]
@@ -17,8 +20,18 @@ struct Gate {
     endpoint: Endpoint,
     open: bool,
     tried: Vec<String>,
-    announced: bool,
+    /// When its closing was told, and with how many that waited.
+    told: Option<(Instant, Option<u64>)>,
     probe_at: Option<Instant>,
+}
+
+/// A closed port that is to be told of.
+#[derive(Debug)]
+pub(super) struct Closed {
+    /// The target.
+    pub endpoint: Endpoint,
+    /// The addresses that refused.
+    pub tried: Vec<String>,
 }
 
 impl Gates {
@@ -34,7 +47,7 @@ impl Gates {
                 ungated = true;
             } else if !gates.iter().any(|gate| gate.endpoint == *endpoint) {
                 let endpoint = endpoint.clone();
-                gates.push(Gate { endpoint, open: true, tried: Vec::new(), announced: true, probe_at: None });
+                gates.push(Gate { endpoint, open: true, tried: Vec::new(), told: None, probe_at: None });
             }
         }
         Self { gates, ungated }
@@ -68,10 +81,7 @@ impl Gates {
     /// The port refused: no more POSTs until a probe says otherwise.
     pub(super) fn close(&mut self, gate: usize, tried: Vec<String>, probe_at: Instant) {
         let Some(gate) = self.gates.get_mut(gate) else { return };
-        if gate.open {
-            gate.open = false;
-            gate.announced = false;
-        }
+        gate.open = false;
         gate.tried = tried;
         gate.probe_at = Some(probe_at);
     }
@@ -81,7 +91,7 @@ impl Gates {
         let Some(gate) = self.gates.get_mut(gate) else { return false };
         gate.open = true;
         gate.probe_at = None;
-        std::mem::replace(&mut gate.announced, true)
+        gate.told.take().is_some()
     }
 
     /// When the next probe is due.
@@ -102,15 +112,23 @@ impl Gates {
 
     /// Whether a closing waits to be told.
     pub(super) fn has_news(&self) -> bool {
-        self.gates.iter().any(|gate| !gate.announced)
+        self.gates.iter().any(|gate| !gate.open && gate.told.is_none())
     }
 
-    /// The closings that wait to be told: target and addresses tried.
-    pub(super) fn take_news(&mut self) -> Vec<(String, Vec<String>)> {
-        let news = self.gates.iter_mut().filter(|gate| !gate.announced);
+    /// The closings that wait to be told. The count is of all targets together: when it has grown, the first closed
+    /// port is told of again, not with each poll.
+    pub(super) fn take_news(&mut self, waiting: Option<u64>, now: Instant) -> Vec<Closed> {
+        let mut closed: Vec<&mut Gate> = self.gates.iter_mut().filter(|gate| !gate.open).collect();
+        let grown = |told: &(Instant, Option<u64>)| waiting > told.1 && told.0 + TOLD_FOR <= now;
+        if closed.iter().all(|gate| gate.told.is_some())
+            && let Some(gate) = closed.first_mut()
+        {
+            gate.told.take_if(|told| grown(told));
+        }
+        let news = closed.into_iter().filter(|gate| gate.told.is_none());
         news.map(|gate| {
-            gate.announced = true;
-            (gate.endpoint.to_string(), gate.tried.clone())
+            gate.told = Some((now, waiting));
+            Closed { endpoint: gate.endpoint.clone(), tried: gate.tried.clone() }
         })
         .collect()
     }
@@ -143,7 +161,7 @@ mod tests {
         gates.close(0, vec!["127.0.0.1:1".to_owned()], now);
         gates.close(0, vec!["127.0.0.1:1".to_owned()], now);
         assert!(!gates.is_open(Some(0)) && gates.is_open(Some(1)) && !gates.all_closed());
-        assert_eq!(gates.take_news().len(), 1);
+        assert_eq!(gates.take_news(None, now).len(), 1);
         assert!(!gates.has_news());
         assert_eq!(gates.take_due(now).len(), 1);
         assert_eq!(gates.next_probe(), None, "one probe at a time");
@@ -151,6 +169,25 @@ mod tests {
         assert!(gates.all_closed());
         assert!(!gates.open(1), "never told, so its opening isn't either");
         assert!(gates.open(0));
+    }
+
+    #[test]
+    fn a_growing_count_is_told_again_and_not_with_each_poll() {
+        let (a, b) = (here(1), here(2));
+        let mut gates = Gates::new([&a, &b].into_iter(), |_| true);
+        let start = Instant::now();
+        let closed = |gates: &mut Gates| [0, 1].map(|gate| gates.close(gate, Vec::new(), start));
+        closed(&mut gates);
+        let mut told = |seconds: u64, waiting| {
+            closed(&mut gates);
+            gates.take_news(waiting, start + Duration::from_secs(seconds)).len()
+        };
+        assert_eq!(told(0, Some(0)), 2);
+        assert_eq!([told(1, Some(1)), told(2, Some(2)), told(9, Some(3))], [0, 0, 0]);
+        assert_eq!([told(10, Some(4)), told(11, Some(5))], [1, 0], "the count is of both");
+        assert_eq!([told(30, Some(4)), told(40, Some(3))], [0, 0], "it did not grow");
+        assert_eq!(told(50, Some(5)), 1);
+        assert_eq!(told(90, None), 0, "unknown is not more");
     }
 
     #[test]

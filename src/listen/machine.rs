@@ -20,6 +20,7 @@ use super::event::{Checkpoint, End, Event, Notice, Summary, What};
 use super::flow::{Flow, Load};
 use super::forward::{Forwarded, Forwarder};
 use super::gate::Gates;
+use super::hint::Said;
 use super::ledger::{Arrival, Ledger};
 use super::link::{Link, LinkError};
 use super::options::ListenOptions;
@@ -62,7 +63,7 @@ pub(super) struct Machine {
     sequences: Sequences,
     watch: Watch,
     paused: bool,
-    hinted_container: bool,
+    said: Said,
     last_activity: Instant,
     checkpoint: Checkpoint,
     /// When the newest event arrived at the relay; the start, before there is one.
@@ -136,7 +137,7 @@ impl Machine {
             sequences: Sequences::default(),
             watch,
             paused: false,
-            hinted_container: false,
+            said: Said::default(),
             last_activity: Instant::now(),
             checkpoint,
             newest_at: o.clock.now(),

@@ -29,7 +29,7 @@ pub use event::{
     Checkpoint, End, Ended, Event, Fatal, FatalKind, Gate, Missed, Notice, Outcome, Ready, Received,
     ReopenedFrom, Sent, Skip, Summary, What,
 };
-pub use hint::Hint;
+pub use hint::{Hint, Signed};
 pub use options::{BadHeader, ListenOptions, Relocate, SignAs, Since, UserHeader};
 pub use timing::Timing;
 

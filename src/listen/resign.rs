@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::destination::Destination;
 use super::event::Received;
+use super::hint::Signed;
 use super::options::{SignAs, UserHeader};
 use crate::clock::Timestamp;
 use crate::headers::{Headers, from_latin1};
@@ -64,6 +65,15 @@ impl Signer {
             headers.insert(header.name.clone(), header.value.clone());
         }
         headers
+    }
+
+    /// With what it signs.
+    pub(super) fn signed(&self) -> Signed {
+        match &self.sign {
+            SignAs::None => Signed::No,
+            SignAs::With(key) if key.scheme() == Scheme::standard() => Signed::Local,
+            SignAs::With(_) => Signed::AsProvider,
+        }
     }
 
     /// Whether the signature in `sent` would be another one over `body`.

@@ -3,7 +3,7 @@
 use hyper::Response;
 use pullhook::clock::Timestamp;
 use pullhook::headers::Headers;
-use pullhook::listen::{Hint, Outcome, What};
+use pullhook::listen::{Hint, Outcome, Signed, What};
 use pullhook::signature::{self, Request, Scheme};
 use pullhook::system::SystemClock;
 use serde_json::json;
@@ -192,9 +192,40 @@ async fn a_400_is_explained_only_when_a_parsed_body_would_sign_differently() {
     let mut running = start(options(&relay.url(), Some(&app.target("/"))));
     running.ready().await;
     relay.publish("a.b", b"{ \"a\": 1 }");
-    assert_eq!(running.ended().await.hint, Some(Hint::BodyParsed));
+    let written = running.ended().await.hint;
+    assert!(matches!(written, Some(Hint::BodyParsed { written }) if written.len() == 2));
     relay.publish("a.b", b"{\"a\":1}");
-    assert_eq!(running.ended().await.hint, None);
+    assert_eq!(running.ended().await.hint, Some(Hint::Secret(Signed::Local)));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_500_names_the_replay_of_its_event() {
+    let (relay, app) = (Fake::ours().await, App::status(500).await);
+    let mut running = start(options(&relay.url(), Some(&app.target("/"))));
+    running.ready().await;
+    relay.publish("a.b", b"{}");
+    let ended = running.ended().await;
+    let line = format!("`pullhook replay {}`", ended.received.event_id);
+    assert!(ended.hint.unwrap().to_string().contains(&line));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_app_that_has_moved_is_explained_once() {
+    let moved = |_: &_| {
+        let answer = Response::builder().status(308).header("location", "https://localhost/hooks");
+        answer.body(bytes::Bytes::new()).unwrap()
+    };
+    let (relay, app) = (Fake::ours().await, App::answering(moved).await);
+    let mut running = start(options(&relay.url(), Some(&app.target("/"))));
+    running.ready().await;
+    let mut hints = Vec::new();
+    for _ in 0..3 {
+        relay.publish("a.b", b"{}");
+        hints.push(running.ended().await.hint.is_some());
+    }
+    assert_eq!(hints, [true, false, false]);
     running.stop().await;
 }
 

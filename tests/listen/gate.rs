@@ -121,6 +121,19 @@ async fn in_a_container_a_closed_localhost_is_explained_once() {
     options.in_container = true;
     let mut running = start(options);
     running.ready().await;
+    // Whichever is told first.
+    let first = running.until("a line about the port", |what| match what {
+        What::Gate(_) | What::Notice(Notice::Hint(_)) => Some(what.clone()),
+        _ => None,
+    });
+    assert!(matches!(first.await, What::Gate(_)));
+    let hint = running.until("the hint", |what| match what {
+        What::Notice(Notice::Hint(hint)) => Some(hint.clone()),
+        _ => None,
+    });
+    let hint = hint.await;
+    assert_eq!(hint, Hint::Container);
+    assert!(hint.to_string().starts_with("if your app runs outside this container, "));
     app.up().await;
     gate(&mut running, true).await;
     app.down().await;
@@ -129,7 +142,7 @@ async fn in_a_container_a_closed_localhost_is_explained_once() {
     let (told, summary) = running.stop().await;
     let hints =
         told.iter().filter(|what| matches!(what, What::Notice(Notice::Hint(Hint::Container)))).count();
-    assert_eq!(hints, 1);
+    assert_eq!(hints, 1, "said once");
     assert!(told.iter().any(|what| matches!(what, What::Notice(Notice::NotSent { count: 1 }))));
     assert_eq!(summary.failed, 0, "never posted, so never failed");
 }

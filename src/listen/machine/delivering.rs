@@ -156,16 +156,21 @@ impl Machine {
             Ok(status) => {
                 Verdict { outcome: Outcome::Delivered, status: Some(status), error: None, hint: None }
             }
-            Err(Failure::Final { status, error, ref hint }) => {
-                Verdict { outcome: Outcome::Failed, status, error, hint: hint.clone() }
+            Err(Failure::Final { status, error, hint }) => {
+                let app = self.ledger.endpoint_of(arrival);
+                let hint = hint.zip(app).and_then(|(hint, app)| self.said.unless_moved(&app, status, hint));
+                Verdict { outcome: Outcome::Failed, status, error, hint }
             }
             Err(Failure::NobodyThere { ref tried }) => match self.ledger.gate_of(arrival) {
                 Some(gate) => {
                     self.ledger.put_back(arrival);
-                    self.close_gate(gate, tried.clone(), now);
+                    self.gates.close(gate, tried.clone(), now + self.o.timing.probe);
                     return;
                 }
-                None => Verdict::refused(tried, self.container_hint(arrival)),
+                None => {
+                    let app = self.ledger.endpoint_of(arrival);
+                    Verdict::refused(tried, app.and_then(|app| self.container_hint(&app)))
+                }
             },
         };
         self.flow.took(forwarded.took);
@@ -227,24 +232,9 @@ impl Machine {
         }
     }
 
-    fn close_gate(&mut self, gate: usize, tried: Vec<String>, now: Instant) {
-        let endpoint = self.gates.all().find(|(n, _)| *n == gate).map(|(_, endpoint)| endpoint.clone());
-        self.gates.close(gate, tried, now + self.o.timing.probe);
-        if let Some(hint) = endpoint.and_then(|endpoint| self.hint_for(&endpoint)) {
-            self.notice(Notice::Hint(hint));
-        }
-    }
-
-    fn container_hint(&mut self, arrival: Arrival) -> Option<Hint> {
-        let endpoint = self.ledger.endpoint_of(arrival)?;
-        self.hint_for(&endpoint)
-    }
-
-    /// In a container `localhost` is the container; said once.
-    fn hint_for(&mut self, endpoint: &Endpoint) -> Option<Hint> {
-        let fits = self.o.in_container && endpoint.is_localhost() && !self.hinted_container;
-        self.hinted_container |= fits;
-        fits.then_some(Hint::Container)
+    /// In a container that refuses `localhost`; once.
+    pub(super) fn container_hint(&mut self, endpoint: &Endpoint) -> Option<Hint> {
+        self.o.in_container.then(|| self.said.container(endpoint)).flatten()
     }
 
     /// Before the first poll: which ports are open.
@@ -256,7 +246,7 @@ impl Machine {
         let results = futures_util::future::join_all(probes).await;
         for ((gate, _), result) in gates.into_iter().zip(results) {
             if let Err(ConnectError::Refused { tried }) = result {
-                self.close_gate(gate, tried, Instant::now());
+                self.gates.close(gate, tried, Instant::now() + self.o.timing.probe);
             }
         }
     }

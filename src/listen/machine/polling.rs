@@ -8,6 +8,7 @@ use super::opening::Facts;
 use super::{Done, Machine};
 use crate::listen::ack::Pending;
 use crate::listen::event::{Gate, Notice, Ready, What};
+use crate::listen::gate::Closed;
 use crate::listen::link::LinkError;
 use crate::listen::sequence::Gap;
 use crate::protocol::limits::{ACKS_PER_POLL, MAX_WAIT_MS};
@@ -134,7 +135,7 @@ impl Machine {
             }
             (0, wait)
         } else {
-            self.tell_gates(None);
+            self.tell_gates(None, now);
             let overdue = self.acks.oldest().is_some_and(|since| since + timing.poll_wait <= now);
             if !quick && !overdue && self.polls.last_ok + timing.quiet() > now {
                 return;
@@ -292,7 +293,7 @@ impl Machine {
         let waiting = poll.waiting.map(|waiting| waiting.saturating_add(self.parked() as u64));
         self.take_deliveries(std::mem::take(&mut poll.deliveries), poll.listener.last_polled_at, now);
         if flight.limit == 0 || !self.server.idle_polls {
-            self.tell_gates(waiting);
+            self.tell_gates(waiting, now);
         }
     }
 
@@ -388,15 +389,19 @@ impl Machine {
         self.ask_for_types();
     }
 
-    /// Tells of closed ports, once each.
-    pub(super) fn tell_gates(&mut self, waiting: Option<u64>) {
-        if !self.polls.ready || !self.gates.has_news() {
+    /// Tells of closed ports, and again when much more waits for them.
+    pub(super) fn tell_gates(&mut self, waiting: Option<u64>, now: Instant) {
+        if !self.polls.ready {
             return;
         }
         let waiting =
             waiting.or_else(|| Some(self.parked() as u64).filter(|_| self.server.ext == Some(true)));
-        for (target, tried) in self.gates.take_news() {
+        for Closed { endpoint, tried } in self.gates.take_news(waiting, now) {
+            let target = endpoint.to_string();
             self.tell(What::Gate(Gate { open: false, target, tried, waiting }));
+            if let Some(hint) = self.container_hint(&endpoint) {
+                self.notice(Notice::Hint(hint));
+            }
         }
     }
 
