@@ -1,9 +1,8 @@
 //! The right relay for a command: a served one with its key, else the embedded one with the project's.
 
-use std::path::Path;
-
 use url::Url;
 
+use crate::cli::choice::{self, Scope};
 use crate::cli::config::{Served, Settings};
 use crate::cli::context::Context;
 use crate::cli::embedded::home::{Attached, Home};
@@ -14,15 +13,6 @@ use crate::client::Client;
 use crate::http::relay_client;
 use crate::relay::ProjectRef;
 use crate::secret::Secret;
-
-/// Whose events a command is about, on an embedded relay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// This project's.
-    Here,
-    /// This project's, else those of the one project that somebody listens to: a second terminal, opened elsewhere.
-    WhereListened,
-}
 
 /// A client of the right relay. [`Connected::close`] it at the end: this process may be the host.
 #[derive(Debug)]
@@ -74,7 +64,7 @@ impl Context {
     pub async fn connect(
         &self,
         settings: &Settings,
-        scope: Scope,
+        scope: Scope<'_>,
         stay: Stay,
         who: &'static str,
     ) -> Result<Connected, CliError> {
@@ -102,7 +92,7 @@ impl Context {
     async fn connect_embedded(
         &self,
         settings: &Settings,
-        scope: Scope,
+        scope: Scope<'_>,
         stay: Stay,
         who: &'static str,
     ) -> Result<Connected, CliError> {
@@ -112,7 +102,7 @@ impl Context {
             Stay::Long => home.attach(who).await?,
         };
         let access = async {
-            let project = self.choose(settings, scope, &attached.local).await?;
+            let project = choice::project(self, settings, scope, &attached.local).await?;
             let (client, key) = attached.local.project(&project).await?;
             Ok((project, client, key))
         };
@@ -127,29 +117,5 @@ impl Context {
                 Err(error)
             }
         }
-    }
-
-    /// The project whose environment is meant.
-    async fn choose(&self, settings: &Settings, scope: Scope, local: &Local) -> Result<ProjectRef, CliError> {
-        let own = ProjectRef::from(&settings.project);
-        if scope == Scope::Here || self.globals.project.is_some() {
-            return Ok(own);
-        }
-        let mut listening = local.listening_projects().await?;
-        if listening.is_empty() || listening.contains(&own) {
-            return Ok(own);
-        }
-        if listening.len() > 1 {
-            let roots = listening.iter().map(|project| format!("--project {}", project.root));
-            let hints = roots.collect::<Vec<_>>().join(", or ");
-            let here = Path::new(&own.root).display();
-            return Err(CliError::usage(format!(
-                "nobody listens in {here}, and several projects are listened to"
-            ))
-            .hint(format!("say which: {hints}")));
-        }
-        let only = listening.remove(0);
-        self.printer.note(&format!("using the project that is listened to: {}", only.root));
-        Ok(only)
     }
 }

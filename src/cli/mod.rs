@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`args`] | the grammar: global flags and the list of commands |
 //! | [`context`] | what every command gets: settings, printer, project, a client of the right relay |
+//! | [`connect`], [`choice`] | the right relay, and on an embedded one the right project |
 //! | [`config`] | flag > environment > `pullhook.toml` > profile > default, each value with its origin |
 //! | [`mod@env`] | environment variables |
 //! | [`exit`], [`error`] | exit codes; what went wrong as text, hints and one of those |
@@ -11,6 +12,7 @@
 //! | [`secret`], [`project`], [`files`], [`os`] | the local secret, the project root, careful file writes, what differs by system |
 
 pub mod args;
+pub mod choice;
 pub mod config;
 mod config_command;
 pub mod connect;

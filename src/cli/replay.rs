@@ -6,7 +6,8 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use crate::cli::args::Format;
-use crate::cli::connect::{Scope, Stay};
+use crate::cli::choice::Scope;
+use crate::cli::connect::Stay;
 use crate::cli::context::Context;
 use crate::cli::error::{CliError, Kind};
 use crate::cli::events::Status;
@@ -62,7 +63,8 @@ pub(super) fn run(context: &Context, args: &ReplayArgs) -> Result<Exit, CliError
     let settings = context.settings()?;
     let replay = read(context, args)?;
     let done = context.block_on(async {
-        let connected = context.connect(&settings, Scope::WhereListened, Stay::Short, "replay").await?;
+        let connected =
+            context.connect(&settings, Scope::WhereKnown(&args.events), Stay::Short, "replay").await?;
         let done = carry_out(context, &connected.client, replay, args).await;
         connected.close().await;
         done

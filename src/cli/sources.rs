@@ -7,7 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, json};
 
 use crate::cli::args::Format;
-use crate::cli::connect::{Scope, Stay};
+use crate::cli::choice::Scope;
+use crate::cli::connect::Stay;
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::Format;
+use crate::cli::choice::{self, Choice, Scope};
 use crate::cli::config::Settings;
 use crate::cli::context::Context;
 use crate::cli::embedded::Home;
@@ -65,7 +66,17 @@ async fn look(context: &Context, settings: &Settings) -> Result<Status, CliError
     let Some(local) = home.attach_if_hosted().await? else {
         return Ok(nobody);
     };
+    let (project, elsewhere) = match choice::look(context, &project, Scope::WhereListened, &local).await? {
+        Choice::Own => (project, None),
+        Choice::Other(other) => (other.clone(), Some(choice::using(&project, &other))),
+        Choice::Several(others) => {
+            let several = format!("{}: {}", choice::several(&project), choice::names(&others));
+            (project, Some(several))
+        }
+    };
+    elsewhere.iter().for_each(|text| context.printer.warn(text));
     let (client, _) = local.project(&project).await?;
+    let nobody = Status { project: Some(project.root), ..nobody };
     let state = home.state()?;
     let pid = state.as_ref().map(|state| state.pid);
     let host = state.map(|state| state.host);

@@ -114,34 +114,6 @@ fn projects_never_hear_each_other() {
 }
 
 #[test]
-fn a_terminal_opened_elsewhere_finds_the_one_project_that_is_listened_to() {
-    let cli = Cli::new();
-    let mut listen = ready(&cli);
-    relay::of(&cli).event("a.b");
-    listen.record("event");
-    let elsewhere = cli.folder("elsewhere");
-    let list = |args: &[&str]| {
-        let mut command = cli.command(args);
-        command.current_dir(&elsewhere).output().unwrap()
-    };
-    let found = list(&["events", "list", "-j"]);
-    let shown = cli.shown(&found);
-    assert!(found.status.success() && shown.contains("\"type\":\"a.b\""), "{shown}");
-    assert!(shown.contains("stderr| using the project that is listened to: "), "{shown}");
-    let own = list(&["events", "list", "-j", "--project", "."]);
-    assert_eq!((own.status.code(), own.stdout.len(), own.stderr.len()), (Some(0), 0, 0));
-
-    let other = cli.folder("other");
-    let mut second = cli.start(&["listen", "-j", "--project", other.to_str().unwrap()]);
-    second.record("ready");
-    let several = list(&["events", "list", "-j"]);
-    let shown = cli.shown(&several);
-    assert_eq!(several.status.code(), Some(2), "{shown}");
-    assert!(shown.contains("/app") && shown.contains("/other") && shown.contains("--project"), "{shown}");
-    assert_eq!((listen.interrupt(), second.interrupt()), (Some(0), Some(0)));
-}
-
-#[test]
 fn the_port_is_remembered_and_a_taken_one_is_said() {
     let cli = Cli::new();
     assert!(cli.run(&["keys", "list"]).status.success());

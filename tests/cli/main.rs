@@ -10,6 +10,7 @@ mod config;
 mod demo;
 mod docs;
 #[cfg(unix)]
+mod elsewhere;
 mod embedded;
 #[cfg(unix)]
 mod events;

@@ -145,7 +145,7 @@ fn in_another_folder_the_one_project_that_is_listened_to_is_meant() {
     let elsewhere = cli.folder("elsewhere");
     let output = cli.command(&["trigger", "github.ping"]).current_dir(&elsewhere).output().unwrap();
     let shown = cli.shown(&output);
-    assert!(output.status.success() && shown.contains("using the project that is listened to: "), "{shown}");
+    assert!(output.status.success() && shown.contains("using the project that is listened to, "), "{shown}");
     assert_eq!(listen.record("event")["event_type"], "ping");
     let own =
         cli.command(&["trigger", "github.ping", "--project", "."]).current_dir(&elsewhere).output().unwrap();

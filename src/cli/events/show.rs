@@ -1,7 +1,8 @@
 //! One event, whole: headers, body as a view, every delivery.
 
 use crate::cli::args::Format;
-use crate::cli::connect::{Scope, Stay};
+use crate::cli::choice::Scope;
+use crate::cli::connect::Stay;
 use crate::cli::context::Context;
 use crate::cli::error::CliError;
 use crate::cli::exit::Exit;
@@ -21,8 +22,9 @@ const MAX_HEX_BYTES: usize = 512;
 
 pub(super) fn run(context: &Context, format: Format, id: &str, show_headers: bool) -> Result<Exit, CliError> {
     let settings = context.settings()?;
+    let ids = [id.to_owned()];
     let mut event = context.block_on(async {
-        let connected = context.connect(&settings, Scope::WhereListened, Stay::Short, "events").await?;
+        let connected = context.connect(&settings, Scope::WhereKnown(&ids), Stay::Short, "events").await?;
         let event = connected.client.event(id).await;
         connected.close().await;
         event.map_err(CliError::from)

@@ -1,7 +1,8 @@
 //! Events as they arrive, until ^C; a relay that goes away is waited for.
 
 use crate::cli::args::Format;
-use crate::cli::connect::{Scope, Stay};
+use crate::cli::choice::Scope;
+use crate::cli::connect::Stay;
 use crate::cli::context::Context;
 use crate::cli::error::{CliError, Kind};
 use crate::cli::exit::Exit;

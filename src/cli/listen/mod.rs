@@ -14,8 +14,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::Format;
+use crate::cli::choice::Scope;
 use crate::cli::config::{Origin, Settings};
-use crate::cli::connect::{Scope, Stay};
+use crate::cli::connect::Stay;
 use crate::cli::context::Context;
 use crate::cli::embedded::home::Temporary;
 use crate::cli::embedded::{Home, Host, steward};

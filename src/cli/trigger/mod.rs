@@ -11,8 +11,9 @@ use clap::Args;
 use tokio::time::Instant;
 
 use crate::cli::args::Format;
+use crate::cli::choice::Scope;
 use crate::cli::config::Settings;
-use crate::cli::connect::{Connected, Scope, Stay};
+use crate::cli::connect::{Connected, Stay};
 use crate::cli::context::Context;
 use crate::cli::error::{CliError, Kind};
 use crate::cli::exit::Exit;
