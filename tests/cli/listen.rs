@@ -208,7 +208,8 @@ fn no_secret_reaches_the_log() {
     let mut command = cli.command(&["listen", "-v", "--until", "1", &app.port().to_string()]);
     command.env("PULLHOOK_LOG", "trace");
     let mut listen = Running::start(command);
-    while !listen.line().contains("Ready!") {}
+    let ready = std::iter::repeat_with(|| listen.line()).find(|line| line.contains("Ready!")).unwrap();
+    assert!(ready.contains(", shown by --print-secret") && !ready.contains(&secret), "{ready}");
     relay::of(&cli).event("planted.type");
     let (status, stdout, stderr) = listen.end();
     assert_eq!(status.code(), Some(0));

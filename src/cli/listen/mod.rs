@@ -122,7 +122,11 @@ fn secret_line(
         return Ok(Some(format!("The webhook signing secret is {} in {}.", name.value, file.value)));
     }
     let secret = &local.value;
-    let shown = if context.printer.is_terminal() { secret.expose().to_owned() } else { secret.masked() };
+    let shown = if context.printer.is_terminal() {
+        secret.expose().to_owned()
+    } else {
+        format!("{}, shown by --print-secret", secret.masked())
+    };
     Ok(Some(format!("Your webhook signing secret is {shown}")))
 }
 

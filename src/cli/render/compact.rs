@@ -37,7 +37,7 @@ impl Render for Compact {
                 vec![Line::Out(line.trim_end().to_owned())]
             }
             What::Summary(summary) => {
-                people::ending(summary).into_iter().chain([Line::Out(people::totals(summary))]).collect()
+                people::ending(summary).into_iter().chain(people::totals(summary).map(Line::Out)).collect()
             }
             other => people::say(other),
         }

@@ -30,7 +30,7 @@ impl Render for Human {
             What::Received(received) => self.received(event.at, received),
             What::Ended(ended) => self.ended(event.at, ended),
             What::Summary(summary) => {
-                people::ending(summary).into_iter().chain([Line::Out(people::totals(summary))]).collect()
+                people::ending(summary).into_iter().chain(people::totals(summary).map(Line::Out)).collect()
             }
             other => people::say(other),
         }

@@ -169,7 +169,7 @@ impl Render for Json {
             }
             What::Summary(summary) => {
                 lines.extend(people::ending(summary));
-                lines.push(Line::Note(people::totals(summary)));
+                lines.extend(people::totals(summary).map(Line::Note));
             }
             other => lines.extend(people::say(other)),
         }

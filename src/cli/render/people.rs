@@ -78,14 +78,17 @@ fn embedded(ready: &Ready) -> Vec<String> {
     vec![format!("{reach} before these URLs")]
 }
 
-/// The totals, one line.
-pub(super) fn totals(summary: &Summary) -> String {
-    let Summary { received, delivered, failed, skipped, fenced, .. } = summary;
+/// The totals, one line; none where an error ended it before anything came: then it says all there is.
+pub(super) fn totals(summary: &Summary) -> Option<String> {
+    let Summary { received, delivered, failed, skipped, fenced, end } = summary;
+    if *received == 0 && matches!(end, End::Fatal(_)) {
+        return None;
+    }
     let fenced = if *fenced > 0 { format!(", {fenced} acked too late") } else { String::new() };
-    format!(
+    Some(format!(
         "{} received: {delivered} delivered, {failed} failed, {skipped} skipped{fenced}",
         count(*received, "event")
-    )
+    ))
 }
 
 fn gate(gate: &Gate) -> String {

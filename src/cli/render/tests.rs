@@ -155,3 +155,12 @@ fn json() {
     assert_snapshot!(told(Format::Json, false));
     assert_snapshot!(told(Format::Json, true));
 }
+
+#[test]
+fn after_an_error_at_the_start_there_is_nothing_to_total() {
+    let end = End::Fatal(FatalKind::Unauthorised);
+    let nothing = Summary { received: 0, delivered: 0, failed: 0, skipped: 0, fenced: 0, end };
+    assert_eq!(people::totals(&nothing), None);
+    assert!(people::totals(&Summary { received: 1, failed: 1, ..nothing }).is_some());
+    assert!(people::totals(&Summary { end: End::Stopped, ..nothing }).is_some(), "asked to end, all is told");
+}
