@@ -19,6 +19,7 @@ mod exits;
 mod flags;
 mod forward;
 mod harness;
+mod headers;
 mod large;
 mod leases;
 mod network;
