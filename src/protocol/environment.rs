@@ -19,7 +19,7 @@ pub struct Environment {
     /// The project it is of.
     pub project: Named,
     /// The organization that is of.
-    pub organization: Named,
+    pub organization: Organization,
     /// The key that asked.
     pub api_key: KeyShown,
 }
@@ -34,6 +34,21 @@ pub struct Named {
     pub name: String,
     /// For URLs.
     pub slug: String,
+}
+
+/// Who the projects belong to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "relay", derive(utoipa::ToSchema))]
+pub struct Organization {
+    /// Its id.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    /// For URLs.
+    pub slug: String,
+    /// The version of an answer to a request that names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
 }
 
 /// A key without its secret.

@@ -262,6 +262,7 @@ on_both_engines!(the_environment_shows_what_the_key_opens, async |relay: TestRel
     for of in ["project", "organization"] {
         assert!(["id", "name", "slug"].iter().all(|name| shown[of][name].is_string()), "{shown}");
     }
+    assert_eq!(shown["organization"]["api_version"], "2026-10-10");
     let key = &shown["api_key"];
     assert_eq!((&key["name"], &key["access"]), (&json!("restricted"), &json!("restricted")));
     assert_eq!(key["permissions"], json!(["source:read"]));

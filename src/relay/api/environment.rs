@@ -3,7 +3,8 @@
 use axum::Json;
 
 use super::Caller;
-use crate::protocol::environment::{Environment, KeyShown, Named};
+use crate::protocol::CURRENT_VERSION;
+use crate::protocol::environment::{Environment, KeyShown, Named, Organization};
 
 /// The environment of the key that asks; any valid key may.
 #[utoipa::path(get, path = "/v1/environment", responses((status = 200, body = Environment)))]
@@ -16,7 +17,12 @@ pub(super) async fn show(caller: Caller) -> Json<Environment> {
         name: environment.name.clone(),
         slug: environment.slug.clone(),
     };
-    let organization = Named { id: "org_local".into(), name: "This relay".into(), slug: "this-relay".into() };
+    let organization = Organization {
+        id: "org_local".to_owned(),
+        name: "This relay".to_owned(),
+        slug: "this-relay".to_owned(),
+        api_version: Some(CURRENT_VERSION.to_owned()),
+    };
     Json(Environment {
         object: "environment".to_owned(),
         id: environment.id.clone(),
