@@ -12,29 +12,20 @@ import re
 import typing
 from pathlib import Path
 
-import pydantic
 import pytest
-from conftest import Relay
-from coss import Coss
+from conftest import API_VERSION, Relay
 from coss.core.pydantic_utilities import parse_obj_as
 from coss.resources.webhook_events.types.create_test_webhook_event_request_type import (
     CreateTestWebhookEventRequestType,
 )
 from coss.types.webhook_test_event import WebhookTestEvent
 from coss.types.webhook_test_event_event import WebhookTestEventEvent
+from models import literals, misfits
 
 SAMPLES = json.loads(
     (Path(__file__).parents[2] / "src" / "relay" / "api" / "samples.json").read_text(encoding="utf-8")
 )
-API_VERSION = "2026-10-10"
 ISO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-
-
-def literals(annotation: typing.Any) -> set[str]:
-    """The strings an annotation names, at any depth of unions and lists."""
-    if typing.get_origin(annotation) is typing.Literal:
-        return set(typing.get_args(annotation))
-    return set().union(*map(literals, typing.get_args(annotation)))
 
 
 # Which response model each type belongs to. The client may ask for more types than it can read.
@@ -68,28 +59,8 @@ def ask(request: pytest.FixtureRequest) -> Ask:
     if request.param == "file":
         return from_file
     relay: Relay = request.getfixturevalue("relay")
-    client = Coss(base_url=relay.url, api_key=relay.key, api_version=API_VERSION)
+    client = relay.client()
     return lambda kind, data=None: client.webhook_events.test(type=kind, data=data or {})
-
-
-def misfits(model: pydantic.BaseModel, at: str) -> typing.Iterator[str]:
-    """Where a parsed model isn't what its class promises.
-
-    The client's models take unknown fields, and any value where they list the known ones: parsing alone
-    proves little.
-    """
-    for name in model.model_extra or {}:
-        yield f"{at}.{name}: not a field of {type(model).__name__}"
-    for name, field in type(model).model_fields.items():
-        if field.is_required() and name not in model.model_fields_set:
-            yield f"{at}.{name}: missing"
-            continue
-        value, known = getattr(model, name), literals(field.annotation)
-        if known and value is not None and value not in known:
-            yield f"{at}.{name}: {value!r} is none of {sorted(known)}"
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, pydantic.BaseModel):
-                yield from misfits(item, f"{at}.{name}")
 
 
 def times(value: typing.Any) -> typing.Iterator[str]:
